@@ -1,0 +1,1 @@
+//! Decoders, weights and page pools on mistral.rs' crates.

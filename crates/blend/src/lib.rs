@@ -1,0 +1,1 @@
+//! Plan and selection: which tokens of reused documents are repaired.

@@ -1,0 +1,2 @@
+//! The `medley` command.
+fn main() {}

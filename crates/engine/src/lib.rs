@@ -1,0 +1,1 @@
+//! One task that turns requests into rows and rows into text.

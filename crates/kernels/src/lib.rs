@@ -1,0 +1,1 @@
+//! Compute kernels: matrix products, attention over parts, and their slow references.

@@ -1,0 +1,1 @@
+//! Wire types of the HTTP interface and their schema.

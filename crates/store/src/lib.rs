@@ -1,0 +1,1 @@
+//! Resident documents and prefixes: pages, leases, eviction.

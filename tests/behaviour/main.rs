@@ -1,0 +1,2 @@
+//! Behaviour tests.
+fn _x(){}
