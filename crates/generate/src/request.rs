@@ -1,0 +1,89 @@
+//! What is asked.
+
+use std::sync::Arc;
+
+use medley_kv::{BlendOptions, Prompt, TokenId};
+
+/// How the next token is chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// 0 is greedy.
+    pub temperature: f32,
+    /// Smallest set of tokens with at least this probability; 1 keeps all.
+    pub top_p: f32,
+    /// The most probable tokens; 0 keeps all.
+    pub top_k: u32,
+    /// Same seed, same output. Without one, a random seed is drawn.
+    pub seed: Option<u64>,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self { temperature: 1.0, top_p: 1.0, top_k: 0, seed: None }
+    }
+}
+
+/// What measurements want besides text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Capture {
+    /// The full logits of every generated token come with its event.
+    pub logits: bool,
+    /// These tokens are fed instead of the sampled ones, after which the request finishes.
+    pub forced: Option<Arc<[TokenId]>>,
+}
+
+/// The bytes that each token adds to a text.
+pub trait TokenText: Send + Sync {
+    /// Bytes of the token; empty for control tokens and unknown ids. Not necessarily whole UTF-8 sequences.
+    fn bytes(&self, token: TokenId) -> &[u8];
+}
+
+/// A prepared request for one continuation of one prompt.
+#[derive(Clone)]
+pub struct Request {
+    /// The prompt, not longer than the model's context.
+    pub prompt: Prompt,
+    /// Blending, every default resolved.
+    pub blend: BlendOptions,
+    /// Subdivides the tenant's cache; nothing is shared across different salts.
+    pub cache_salt: Option<String>,
+    /// Sampling.
+    pub sampling: Sampling,
+    /// Tokens to generate at most; at least 1.
+    pub max_tokens: usize,
+    /// Strings that end the text. They are not part of it. None is empty.
+    pub stop: Vec<String>,
+    /// Tokens that end the text, the model's end-of-text tokens included if they are to be honoured.
+    pub stop_tokens: Arc<[TokenId]>,
+    /// Most probable tokens to report with each token; `None` reports no log-probabilities.
+    pub logprobs: Option<u8>,
+    /// Measurements.
+    pub capture: Capture,
+}
+
+/// Why a request was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// As many requests wait as may wait.
+    #[error("the queue is full")]
+    QueueFull,
+    /// The prompt and one token are more than the model's context.
+    #[error("the prompt has {tokens} tokens, the context holds {context}")]
+    PromptTooLong {
+        /// Prompt tokens.
+        tokens: usize,
+        /// The context.
+        context: usize,
+    },
+    /// The request needs more KV pages than the pool has.
+    #[error("the request needs {needed} KV pages, the pool has {pages}")]
+    TooLarge {
+        /// Pages needed.
+        needed: usize,
+        /// Pages there are.
+        pages: usize,
+    },
+    /// No new requests are taken.
+    #[error("shutting down")]
+    ShuttingDown,
+}
