@@ -83,6 +83,14 @@ pub enum SubmitError {
         /// Pages there are.
         pages: usize,
     },
+    /// The check layer of `deviation` is no layer of the model behind the first.
+    #[error("the check layer must be from 1 to {last}, not {layer}")]
+    CheckLayer {
+        /// The layer asked for.
+        layer: u32,
+        /// The model's last layer.
+        last: u32,
+    },
     /// No new requests are taken.
     #[error("shutting down")]
     ShuttingDown,
