@@ -1,1 +1,16 @@
-//! Compute kernels: matrix products, attention over parts, and their slow references.
+//! Compute kernels on plain `f32` slices: matrix products, rotary positions, attention over parts.
+//!
+//! [`cpu`] is fast, [`reference`] is slow and obvious; tests hold one against the other. The crate knows no
+//! models, no page pools and no requests: callers own all memory and pass slices.
+//!
+//! **The numerical recipe.** A result row depends on that row's inputs alone: it has the same bits whatever other
+//! rows share the call, however many threads work, and however rows are spread over calls. Every sum has one order,
+//! written where the sum is made. Vector code and its portable twin agree bit for bit, because both round after
+//! every fused multiply-add.
+#![expect(
+    unsafe_code,
+    reason = "vector instructions, tasks that borrow the caller's stack, threads that fill disjoint parts of a slice"
+)]
+
+pub mod cpu;
+pub mod reference;
