@@ -1,1 +1,28 @@
 //! Wire types of the HTTP interface and their schema.
+//!
+//! What a request may look like and what an answer looks like, as serde and utoipa types. Parsing here decides shape
+//! alone: which JSON types stand where. What the values mean, which of them are allowed and what follows from them is
+//! the server's. No type here knows tokens, prompts or HTTP. Every optional request field takes `null` for absent.
+
+mod blend;
+mod completion;
+mod document;
+mod error;
+mod model;
+mod prompt;
+mod report;
+mod request;
+mod stop;
+mod string_or_map;
+mod usage;
+
+pub use blend::{BlendModeParam, BlendParam, ReportParam, StrategyParam};
+pub use completion::{Completion, CompletionChoice, CompletionChunk, CompletionLogprobs, FinishReason};
+pub use document::{DocumentData, DocumentFields, DocumentObject, DocumentParam};
+pub use error::{ErrorObject, ErrorResponse};
+pub use model::{Health, ModelBlending, ModelList, ModelObject, Version};
+pub use prompt::PromptParam;
+pub use report::{MedleyDocument, MedleyReport, MedleyReports, MedleyTiming, MedleyTokens};
+pub use request::{CompletionRequest, StreamOptions};
+pub use stop::StopParam;
+pub use usage::{PromptTokensDetails, Usage};

@@ -1,0 +1,99 @@
+//! The request of `POST /v1/completions`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{BlendParam, DocumentParam, PromptParam, StopParam};
+
+/// A request for completions. Unknown fields are ignored; `null` is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CompletionRequest {
+    /// A served name or `default`; absent, the served model.
+    pub model: Option<String>,
+    /// What to continue.
+    #[schema(required = true)]
+    pub prompt: Option<PromptParam>,
+    /// Text in front of the documents.
+    pub instructions: Option<String>,
+    /// Documents between the instructions and the prompt; shared by all prompts of a batch.
+    pub documents: Option<Vec<DocumentParam>>,
+    /// How the documents are reused.
+    pub blend: Option<BlendParam>,
+    /// Subdivides the cache: nothing is shared across different salts.
+    #[schema(min_length = 1, max_length = 1024)]
+    pub cache_salt: Option<String>,
+    /// Whether the prompt begins with the model's BOS token. Default true.
+    pub add_special_tokens: Option<bool>,
+
+    /// Tokens to generate at most. Default 16; 0 only with `echo`.
+    pub max_tokens: Option<u64>,
+    /// Completions per prompt. Default 1.
+    #[schema(minimum = 1, maximum = 128)]
+    pub n: Option<u32>,
+    /// Only equal to `n`.
+    pub best_of: Option<u32>,
+    /// 0 is greedy. Default 1.
+    #[schema(minimum = 0, maximum = 2)]
+    pub temperature: Option<f64>,
+    /// Default 1.
+    #[schema(exclusive_minimum = 0, maximum = 1)]
+    pub top_p: Option<f64>,
+    /// The most probable tokens to choose from; 0 or -1 for all.
+    #[schema(minimum = -1)]
+    pub top_k: Option<i64>,
+    /// Same seed, same output. Completion i of the request takes seed + i.
+    pub seed: Option<i64>,
+    /// At most four strings that end the text; they are no part of it.
+    pub stop: Option<StopParam>,
+    /// Tokens that end the text.
+    pub stop_token_ids: Option<Vec<u32>>,
+    /// Whether the model's end-of-text tokens do not end the text. Default false.
+    pub ignore_eos: Option<bool>,
+    /// Whether the text begins with the rendered prompt. Default false.
+    pub echo: Option<bool>,
+    /// Most probable tokens to report with each token.
+    #[schema(minimum = 0, maximum = 5)]
+    pub logprobs: Option<u32>,
+    /// Whether the answer is a stream of server-sent events. Default false.
+    pub stream: Option<bool>,
+    /// Only with `stream`.
+    pub stream_options: Option<StreamOptions>,
+
+    /// Not supported.
+    pub suffix: Option<String>,
+    /// Only 0.
+    pub presence_penalty: Option<f64>,
+    /// Only 0.
+    pub frequency_penalty: Option<f64>,
+    /// Only 1.
+    pub repetition_penalty: Option<f64>,
+    /// Only empty.
+    pub logit_bias: Option<BTreeMap<String, f64>>,
+    /// Only 0.
+    pub min_p: Option<f64>,
+    /// Only 0.
+    pub min_tokens: Option<u64>,
+    /// Not supported.
+    pub prompt_logprobs: Option<i64>,
+    /// Only false.
+    pub return_token_ids: Option<bool>,
+    /// Only 0.
+    pub priority: Option<i64>,
+    /// Only `{"type": "text"}`.
+    #[schema(value_type = Option<Object>)]
+    pub response_format: Option<serde_json::Value>,
+    /// Not supported.
+    #[schema(value_type = Option<Object>)]
+    pub structured_outputs: Option<serde_json::Value>,
+}
+
+/// What a stream carries besides text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StreamOptions {
+    /// Whether a last chunk carries `usage` and `medley`.
+    pub include_usage: Option<bool>,
+    /// With `include_usage`: whether every chunk carries the usage so far.
+    pub continuous_usage_stats: Option<bool>,
+}
