@@ -1,13 +1,23 @@
 //! Products with weight matrices.
+//!
+//! Weights are packed once into panels of 16 outputs, so that a product streams them: once for a few rows, which
+//! is as fast as memory, and from the cache for many. There is one numerical path for all numbers of rows.
+
+use std::ops::Range;
 
 use super::disjoint::Disjoint;
+use super::lanes::{Kernel, Lanes, dispatch};
 use super::pool::Threads;
+use super::tile::{HEIGHT, Operands, WIDTH, tile};
 
-/// Outputs a panel.
-const WIDTH: usize = 16;
+/// Rows that a task takes through the weights: their stretch of `k` stays in the second-level cache.
+const BLOCK_ROWS: usize = 16 * HEIGHT;
+/// Terms of a stretch of `k`: a panel's stretch stays in the first-level cache.
+const BLOCK_TERMS: usize = 320;
+/// Tasks a thread, so that one that is late leaves little to wait for.
+const TASKS_A_THREAD: usize = 4;
 
-/// A weight matrix `[n outputs, k inputs]`, packed once: panels of 16 outputs, `[panel, k, 16]`, the last panel
-/// filled up with zeros.
+/// A weight matrix `[n outputs, k inputs]`, packed as `[panel, k, 16]`, the last panel filled up with zeros.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     panels: Vec<f32>,
@@ -50,22 +60,145 @@ impl Matrix {
         assert_eq!(x.len(), rows * self.k, "x is not [{rows}, {}]", self.k);
         assert_eq!(out.len(), rows * self.n, "out is not [{rows}, {}]", self.n);
         let out = Disjoint::new(out);
-        threads.run(rows, &|row| {
-            let x = &x[row * self.k..(row + 1) * self.k];
-            // SAFETY: one row a task.
-            let out = unsafe { out.part(row * self.n..(row + 1) * self.n) };
-            for (panel, out) in self
-                .panels
-                .chunks_exact(WIDTH * self.k)
-                .zip(out.chunks_mut(WIDTH))
-            {
-                for (i, out) in out.iter_mut().enumerate() {
-                    *out = x
-                        .iter()
-                        .enumerate()
-                        .fold(0.0, |sum, (k, x)| x.mul_add(panel[k * WIDTH + i], sum));
-                }
-            }
+        let panels = self.n.div_ceil(WIDTH);
+        let blocks = rows.div_ceil(BLOCK_ROWS);
+        let height = rows.div_ceil(blocks.max(1)).next_multiple_of(HEIGHT);
+        let chunk = panels_a_task(panels, blocks, threads);
+        let chunks = panels.div_ceil(chunk);
+        threads.run(blocks * chunks, &|task| {
+            let (block, first) = (task / chunks, task % chunks * chunk);
+            dispatch(Block {
+                matrix: self,
+                x,
+                rows: block * height..rows.min((block + 1) * height),
+                panels: first..panels.min(first + chunk),
+                out: &out,
+            });
         });
     }
+}
+
+/// Panels a task: all of them where there are rows enough for every thread.
+fn panels_a_task(panels: usize, blocks: usize, threads: &Threads) -> usize {
+    let tasks = if threads.count() == 1 {
+        1
+    } else {
+        threads.count() * TASKS_A_THREAD
+    };
+    panels.div_ceil(tasks.div_ceil(blocks.max(1))).next_multiple_of(4)
+}
+
+/// A task: some rows times some panels.
+struct Block<'a> {
+    matrix: &'a Matrix,
+    x: &'a [f32],
+    rows: Range<usize>,
+    panels: Range<usize>,
+    out: &'a Disjoint<'a, f32>,
+}
+
+impl Kernel for Block<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let k = self.matrix.k;
+        let few = self.rows.len() <= HEIGHT;
+        let stretches = if few { 1 } else { k.div_ceil(BLOCK_TERMS) };
+        let stretch = k.div_ceil(stretches.max(1)).max(1);
+        let whole = self.panels.start..self.panels.end.min(self.matrix.n / WIDTH);
+        // With few rows nothing is read twice, and wide tiles read several panels at once.
+        let step = if few { whole.len().max(1) } else { 1 };
+        // The first stretch may be empty (k = 0): it still writes zeros.
+        for first in (0..k.max(1)).step_by(stretch) {
+            let terms = first..k.min(first + stretch);
+            for panel in whole.clone().step_by(step) {
+                self.tiles::<L>(terms.clone(), panel..whole.end.min(panel + step));
+            }
+            if whole.end < self.panels.end {
+                self.ragged::<L>(terms, whole.end);
+            }
+        }
+    }
+}
+
+impl Block<'_> {
+    /// All rows times whole panels, over a stretch of `k`.
+    #[inline(always)]
+    fn tiles<L: Lanes>(&self, terms: Range<usize>, panels: Range<usize>) {
+        for (row, height) in heights(self.rows.clone()) {
+            let c = self.out.address(row * self.matrix.n + panels.start * WIDTH);
+            // SAFETY: the rows and the panel's columns are inside the matrices, and this task's alone.
+            unsafe {
+                tile::<L>(
+                    height,
+                    panels.len(),
+                    self.operands(row, &terms, panels.start, c, self.matrix.n),
+                )
+            }
+        }
+    }
+
+    /// All rows times the last panel, of which only some columns exist.
+    #[inline(always)]
+    fn ragged<L: Lanes>(&self, terms: Range<usize>, panel: usize) {
+        let columns = self.matrix.n - panel * WIDTH;
+        for (row, height) in heights(self.rows.clone()) {
+            let mut sums = [0.0; HEIGHT * WIDTH];
+            let kept = |m: usize| {
+                let start = (row + m) * self.matrix.n + panel * WIDTH;
+                // SAFETY: one row of the panel, which is this task's alone; dropped before the next.
+                unsafe { self.out.part(start..start + columns) }
+            };
+            for (m, sums) in sums.chunks_exact_mut(WIDTH).enumerate().take(height) {
+                sums[..columns].copy_from_slice(kept(m));
+            }
+            // SAFETY: `sums` has room for every row and column of a tile.
+            unsafe {
+                tile::<L>(
+                    height,
+                    1,
+                    self.operands(row, &terms, panel, sums.as_mut_ptr(), WIDTH),
+                )
+            }
+            for (m, sums) in sums.chunks_exact(WIDTH).enumerate().take(height) {
+                kept(m).copy_from_slice(&sums[..columns]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn operands(
+        &self,
+        row: usize,
+        terms: &Range<usize>,
+        panel: usize,
+        c: *mut f32,
+        c_stride: usize,
+    ) -> Operands {
+        let k = self.matrix.k;
+        Operands {
+            k: terms.len(),
+            a: self.x[row * k + terms.start..].as_ptr(),
+            a_stride: k,
+            b: self.matrix.panels[(panel * k + terms.start) * WIDTH..].as_ptr(),
+            b_stride: WIDTH,
+            panel_stride: k * WIDTH,
+            c,
+            c_stride,
+            resume: terms.start > 0,
+        }
+    }
+}
+
+/// Splits rows into tiles of almost equal height: `(first row, height)`.
+#[inline(always)]
+fn heights(rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
+    let mut left = rows.len().div_ceil(HEIGHT);
+    let mut next = rows.start;
+    std::iter::from_fn(move || {
+        let height = (rows.end - next).div_ceil(left.max(1));
+        (left, next) = (left.saturating_sub(1), next + height);
+        (height > 0).then_some((next - height, height))
+    })
 }

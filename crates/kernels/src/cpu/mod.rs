@@ -4,7 +4,9 @@
 
 pub mod attention;
 mod disjoint;
+mod lanes;
 pub mod matrix;
 pub mod ops;
 pub mod pool;
 pub mod rope;
+mod tile;

@@ -1,0 +1,136 @@
+//! Eight `f32` at once, the same bits on every machine.
+//!
+//! Kernels are written once, generic over [`Lanes`], and run with the best implementation that the processor
+//! has. All implementations round alike: every operation is IEEE, and [`Lanes::fma`] rounds once (the portable
+//! one calls `mul_add`, which is an instruction on AArch64 and a slow library call on an x86 without FMA). Sums
+//! across lanes follow one tree.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod portable;
+
+use portable::Portable;
+
+/// Lanes of a vector.
+pub const LANES: usize = 8;
+
+/// A vector of eight `f32`.
+pub trait Lanes: Copy {
+    /// All lanes `x`.
+    fn splat(x: f32) -> Self;
+    /// Lanes from memory.
+    fn from_array(x: &[f32; LANES]) -> Self;
+    /// Lanes to memory.
+    fn to_array(self) -> [f32; LANES];
+    /// `self · b + c`, rounded once.
+    fn fma(self, b: Self, c: Self) -> Self;
+    /// Sum.
+    fn add(self, other: Self) -> Self;
+    /// Difference.
+    fn sub(self, other: Self) -> Self;
+    /// Product.
+    fn mul(self, other: Self) -> Self;
+    /// Quotient.
+    fn div(self, other: Self) -> Self;
+    /// `self > other ? self : other`; `other` if either is NaN.
+    fn max(self, other: Self) -> Self;
+    /// `self < other ? self : other`; `other` if either is NaN.
+    fn min(self, other: Self) -> Self;
+    /// `self < other ? yes : no`
+    fn if_less(self, other: Self, yes: Self, no: Self) -> Self;
+    /// Lane `i` of `yes` where bit `i` is set, of `no` elsewhere.
+    fn select(bits: u8, yes: Self, no: Self) -> Self;
+    /// Nearest integer, ties to even, for magnitudes that an `i32` holds.
+    fn round(self) -> Self;
+    /// `2^self` for whole numbers from -126 to 127.
+    fn power_of_two(self) -> Self;
+
+    /// Zero in all lanes.
+    #[inline(always)]
+    fn zero() -> Self {
+        Self::splat(0.0)
+    }
+
+    /// Loads from an address.
+    ///
+    /// # Safety
+    /// Eight `f32` must be readable at `from`.
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise; an array of `f32` needs no more alignment than one.
+        Self::from_array(unsafe { &*from.cast::<[f32; LANES]>() })
+    }
+
+    /// Stores to an address.
+    ///
+    /// # Safety
+    /// Eight `f32` must be writable at `to`.
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { *to.cast::<[f32; LANES]>() = self.to_array() };
+    }
+
+    /// The sum of all lanes: `((0+4)+(2+6)) + ((1+5)+(3+7))`.
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        let x = self.to_array();
+        ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]))
+    }
+
+    /// The largest lane; any lane but NaN if there is one.
+    #[inline(always)]
+    fn largest(self) -> f32 {
+        self.to_array()
+            .into_iter()
+            .fold(f32::NEG_INFINITY, |max, x| if x > max { x } else { max })
+    }
+}
+
+/// Work that is generic over the vector. `run` and all generic functions that it calls must be
+/// `#[inline(always)]`: only what is inlined into the dispatched function is compiled for the processor's vectors.
+pub trait Kernel {
+    /// What `run` returns.
+    type Output;
+    /// Does the work.
+    fn run<L: Lanes>(self) -> Self::Output;
+}
+
+/// Runs a kernel with the best vectors of this processor.
+#[inline]
+pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        // SAFETY: the processor has both features.
+        return unsafe { avx2::run(kernel) };
+    }
+    kernel.run::<Portable>()
+}
+
+/// Runs a kernel without vector instructions; the same bits, slowly.
+#[cfg(test)]
+pub fn dispatch_portable<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run::<Portable>()
+}
+
+/// Calls `each` with eight elements of `x` (and of `y`) at a time; the last ones are filled up with zeros, which
+/// come back nowhere.
+#[inline(always)]
+pub fn zip_lanes<L: Lanes>(out: &mut [f32], x: &[f32], y: &[f32], each: impl Fn(L, L) -> L) {
+    let (out, out_tail) = out.as_chunks_mut::<LANES>();
+    let (x, x_tail) = x.as_chunks::<LANES>();
+    let (y, y_tail) = y.as_chunks::<LANES>();
+    for ((out, x), y) in out.iter_mut().zip(x).zip(y) {
+        *out = each(L::from_array(x), L::from_array(y)).to_array();
+    }
+    let last = each(L::from_array(&padded(x_tail)), L::from_array(&padded(y_tail))).to_array();
+    out_tail.copy_from_slice(&last[..out_tail.len()]);
+}
+
+/// Up to eight elements, filled up with zeros.
+#[inline(always)]
+pub fn padded(tail: &[f32]) -> [f32; LANES] {
+    let mut lanes = [0.0; LANES];
+    lanes[..tail.len()].copy_from_slice(tail);
+    lanes
+}
