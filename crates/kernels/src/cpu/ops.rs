@@ -1,27 +1,23 @@
 //! Elementwise and rowwise operations.
+//!
+//! Rows that are no multiple of eight are filled up with zeros in a register, so that a last element is computed
+//! like every other.
 
 use super::disjoint::Disjoint;
+use super::lanes::{Kernel, LANES, Lanes, dispatch, exp, padded};
 use super::pool::Threads;
 
 /// Elements below which another thread costs more than it brings.
 const ELEMENTS_A_TASK: usize = 16 * 1024;
 
-/// `out = x / sqrt(mean(x²) + eps) · weight` for every row of `weight.len()` elements.
+/// `out = x / sqrt(mean(x²) + eps) · weight` for every row of `weight.len()` elements. The squares' sum is one
+/// chain of fused multiply-adds in each of eight lanes, then a tree over the lanes.
 pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32], threads: &Threads) {
     assert_eq!(x.len(), out.len(), "x and out differ");
     let width = weight.len();
     for_rows(out, width, threads, |first, out| {
-        for (x, out) in x[first * width..]
-            .chunks_exact(width)
-            .zip(out.chunks_exact_mut(width))
-        {
-            let sum: f32 = x.iter().map(|x| x * x).sum();
-            let inverse = 1.0 / (sum / width as f32 + eps).sqrt();
-            out.iter_mut()
-                .zip(x)
-                .zip(weight)
-                .for_each(|((out, x), w)| *out = x * inverse * w);
-        }
+        let x = &x[first * width..first * width + out.len()];
+        dispatch(RmsNorm { x, weight, eps, out });
     });
 }
 
@@ -50,16 +46,8 @@ pub fn add_bias(x: &mut [f32], bias: &[f32]) {
 pub fn silu_mul(gate_up: &[f32], out: &mut [f32], inner: usize, threads: &Threads) {
     assert_eq!(gate_up.len(), 2 * out.len(), "gate_up is not twice out");
     for_rows(out, inner, threads, |first, out| {
-        for (gate_up, out) in gate_up[first * 2 * inner..]
-            .chunks_exact(2 * inner)
-            .zip(out.chunks_exact_mut(inner))
-        {
-            let (gate, up) = gate_up.split_at(inner);
-            out.iter_mut()
-                .zip(gate)
-                .zip(up)
-                .for_each(|((out, g), up)| *out = g / (1.0 + (-g).exp()) * up);
-        }
+        let gate_up = &gate_up[2 * first * inner..2 * (first * inner + out.len())];
+        dispatch(SiluMul { gate_up, out, inner });
     });
 }
 
@@ -72,7 +60,7 @@ pub(super) fn rows_a_task(rows: usize, width: usize, threads: &Threads) -> usize
 /// Calls `work` with chunks of `out` and the index of the chunk's first row.
 fn for_rows(out: &mut [f32], width: usize, threads: &Threads, work: impl Fn(usize, &mut [f32]) + Sync) {
     assert!(
-        out.len().is_multiple_of(width),
+        width > 0 && out.len().is_multiple_of(width),
         "{} elements are not rows of {width}",
         out.len()
     );
@@ -84,4 +72,71 @@ fn for_rows(out: &mut [f32], width: usize, threads: &Threads, work: impl Fn(usiz
         // SAFETY: every row belongs to one task.
         work(first, unsafe { out.part(first * width..last * width) });
     });
+}
+
+struct RmsNorm<'a> {
+    x: &'a [f32],
+    weight: &'a [f32],
+    eps: f32,
+    out: &'a mut [f32],
+}
+
+impl Kernel for RmsNorm<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let width = self.weight.len();
+        for (x, out) in self.x.chunks_exact(width).zip(self.out.chunks_exact_mut(width)) {
+            let mean = sum_of_squares::<L>(x) / width as f32;
+            let inverse = L::splat(1.0 / (mean + self.eps).sqrt());
+            zip(out, x, self.weight, |x: L, weight| x.mul(inverse).mul(weight));
+        }
+    }
+}
+
+#[inline(always)]
+fn sum_of_squares<L: Lanes>(x: &[f32]) -> f32 {
+    let (whole, tail) = x.as_chunks::<LANES>();
+    let square = |sum: L, x: &[f32; LANES]| L::from_array(x).fma(L::from_array(x), sum);
+    let sum = whole.iter().fold(L::zero(), square);
+    square(sum, &padded(tail)).sum()
+}
+
+struct SiluMul<'a> {
+    gate_up: &'a [f32],
+    out: &'a mut [f32],
+    inner: usize,
+}
+
+impl Kernel for SiluMul<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let rows = self
+            .gate_up
+            .chunks_exact(2 * self.inner)
+            .zip(self.out.chunks_exact_mut(self.inner));
+        for (gate_up, out) in rows {
+            let (gate, up) = gate_up.split_at(self.inner);
+            let one = L::splat(1.0);
+            zip(out, gate, up, |gate: L, up| {
+                gate.div(one.add(exp(L::zero().sub(gate)))).mul(up)
+            });
+        }
+    }
+}
+
+/// `out = each(x, y)`, eight elements at a time.
+#[inline(always)]
+fn zip<L: Lanes>(out: &mut [f32], x: &[f32], y: &[f32], each: impl Fn(L, L) -> L) {
+    let (out, out_tail) = out.as_chunks_mut::<LANES>();
+    let (x, x_tail) = x.as_chunks::<LANES>();
+    let (y, y_tail) = y.as_chunks::<LANES>();
+    for ((out, x), y) in out.iter_mut().zip(x).zip(y) {
+        *out = each(L::from_array(x), L::from_array(y)).to_array();
+    }
+    let last = each(L::from_array(&padded(x_tail)), L::from_array(&padded(y_tail))).to_array();
+    out_tail.copy_from_slice(&last[..out_tail.len()]);
 }

@@ -7,8 +7,10 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod exp;
 mod portable;
 
+pub use exp::exp;
 use portable::Portable;
 
 /// Lanes of a vector.
@@ -111,20 +113,6 @@ pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
 #[cfg(test)]
 pub fn dispatch_portable<K: Kernel>(kernel: K) -> K::Output {
     kernel.run::<Portable>()
-}
-
-/// Calls `each` with eight elements of `x` (and of `y`) at a time; the last ones are filled up with zeros, which
-/// come back nowhere.
-#[inline(always)]
-pub fn zip_lanes<L: Lanes>(out: &mut [f32], x: &[f32], y: &[f32], each: impl Fn(L, L) -> L) {
-    let (out, out_tail) = out.as_chunks_mut::<LANES>();
-    let (x, x_tail) = x.as_chunks::<LANES>();
-    let (y, y_tail) = y.as_chunks::<LANES>();
-    for ((out, x), y) in out.iter_mut().zip(x).zip(y) {
-        *out = each(L::from_array(x), L::from_array(y)).to_array();
-    }
-    let last = each(L::from_array(&padded(x_tail)), L::from_array(&padded(y_tail))).to_array();
-    out_tail.copy_from_slice(&last[..out_tail.len()]);
 }
 
 /// Up to eight elements, filled up with zeros.
