@@ -1,1 +1,124 @@
 //! One task that turns requests into rows and rows into text.
+//!
+//! [`Engine`] implements [`Generate`]. Behind it one thread owns the backend: admission reserves pages, missing
+//! documents are computed alone, the selection decides which rows to repair, and sequences of any lengths share
+//! every step.
+//!
+//! **Invariants**
+//! - The answer to a request depends on the request and the configuration, never on what is resident: a missing
+//!   document is computed first and then used as if it had been there.
+//! - Approximate KV (overlays) is never published; only exact prefixes and canonical documents are shared.
+//! - Dropping a request's event stream gives back all it holds before the next step.
+//!
+//! The engine knows no HTTP, no tokenizer (only the bytes of tokens) and no tensors.
+
+mod account;
+mod admission;
+mod canonical;
+mod chunk;
+mod config;
+mod holdings;
+mod pass;
+mod sampler;
+mod sequence;
+mod shared;
+mod text;
+mod voice;
+mod worker;
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+pub use config::EngineConfig;
+use medley_backend::Backend;
+use medley_generate::{EventStream, Gauges, Generate, ModelCard, Request, SubmitError, TokenText};
+use medley_kv::{BlendMode, PAGE_TOKENS, Strategy};
+use tokio::sync::mpsc::{self, UnboundedSender};
+
+use crate::{
+    admission::{Need, Queued},
+    shared::Shared,
+    worker::Worker,
+};
+
+/// The handle of a running engine. Dropping it lets submitted requests finish and then ends the task.
+pub struct Engine {
+    config: EngineConfig,
+    card: ModelCard,
+    last_layer: u32,
+    pages: usize,
+    inbox: UnboundedSender<Queued>,
+    shared: Arc<Shared>,
+}
+
+impl Engine {
+    /// Starts the engine's task on a backend.
+    ///
+    /// # Errors
+    /// If the system can't start a thread.
+    pub fn start(backend: Box<dyn Backend>, config: EngineConfig, text: Arc<dyn TokenText>) -> std::io::Result<Self> {
+        let (inbox, receiver) = mpsc::unbounded_channel();
+        let (geometry, pages) = (backend.geometry(), backend.pages());
+        let page_bytes = geometry.bytes_per_token() * PAGE_TOKENS;
+        let capacity = config.resident_pages.min(pages) * page_bytes;
+        let gauges = Gauges { pool_pages: pages, page_bytes, resident_capacity: capacity, ..Gauges::default() };
+        let shared = Arc::new(Shared::new(gauges, config.max_queue));
+        let card = ModelCard {
+            max_model_len: config.max_model_len,
+            vocab: backend.vocab(),
+            unsupported: config.unsupported.clone(),
+            end_of_text: config.end_of_text.to_vec(),
+            created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+        };
+        let worker = Worker::new(backend, config.clone(), text, receiver, shared.clone());
+        thread::Builder::new().name("medley-engine".to_owned()).spawn(move || worker.run())?;
+        Ok(Self { config, card, last_layer: geometry.layers.saturating_sub(1), pages, inbox, shared })
+    }
+
+    /// Takes no further requests; those submitted go on.
+    pub fn close(&self) {
+        self.shared.close();
+    }
+
+    fn check(&self, request: &Request) -> Result<(), SubmitError> {
+        let (tokens, context) = (request.prompt.len(), self.config.max_model_len);
+        if tokens >= context {
+            return Err(SubmitError::PromptTooLong { tokens, context });
+        }
+        let blend = &request.blend;
+        let deviation = blend.mode == BlendMode::Auto && blend.strategy == Strategy::Deviation;
+        if deviation && !(1..=self.last_layer).contains(&blend.check_layer) {
+            return Err(SubmitError::CheckLayer { layer: blend.check_layer, last: self.last_layer });
+        }
+        let needed = Need::of(request, &self.config).pages_at_most(request);
+        if needed > self.pages {
+            return Err(SubmitError::TooLarge { needed, pages: self.pages });
+        }
+        Ok(())
+    }
+}
+
+impl Generate for Engine {
+    fn submit(&self, request: Request) -> Result<EventStream, SubmitError> {
+        self.check(&request)?;
+        self.shared.enqueue()?;
+        let (events, stream) = mpsc::unbounded_channel();
+        let queued = Queued { request, events, submitted: Instant::now() };
+        if self.inbox.send(queued).is_err() {
+            self.shared.arrived();
+            return Err(SubmitError::ShuttingDown);
+        }
+        Ok(stream)
+    }
+
+    fn model(&self) -> &ModelCard {
+        &self.card
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.shared.gauges()
+    }
+}

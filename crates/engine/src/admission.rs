@@ -1,0 +1,190 @@
+//! Admission: what a request needs, reserved in one piece before it runs.
+//!
+//! **Invariant:** a request is admitted with all its pages or stays in the queue with none, so running requests
+//! can't block each other.
+
+use std::{sync::Arc, time::Instant};
+
+use medley_blend::{Layout, Rule};
+use medley_generate::{Event, Request};
+use medley_kv::{BlendMode, Document, DocumentKey, Namespace, Plan, Source, Strategy, pages_for};
+use medley_store::{DocumentLease, Miss, Residency};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{
+    EngineConfig,
+    account::{Account, DocumentAccount},
+    canonical::Computation,
+    holdings::{Holdings, Occurrence},
+    sequence::Sequence,
+    voice::Voice,
+};
+
+/// A request that waits.
+pub(crate) struct Queued {
+    pub request: Request,
+    pub events: UnboundedSender<Event>,
+    pub submitted: Instant,
+}
+
+/// What a request will need at most, known from the request alone.
+pub(crate) struct Need {
+    pub layout: Layout,
+    pub rule: Rule,
+    pub plan: Plan,
+    pub reason: Option<String>,
+    /// Tokens that may be generated.
+    pub generated: usize,
+}
+
+impl Need {
+    /// The need of a request under a configuration.
+    pub(crate) fn of(request: &Request, config: &EngineConfig) -> Self {
+        let layout = Layout::new(&request.prompt);
+        let rule = Rule::resolve(&request.blend);
+        // Without a position behind the first document there is nothing that blending could run.
+        let documents = layout.lead().len < request.prompt.len() as u32;
+        let (plan, reason) = match (request.blend.mode, &config.unsupported) {
+            (BlendMode::Off, _) => (Plan::Off, None),
+            (BlendMode::Auto, Some(reason)) if documents => (Plan::Unsupported, Some(reason.clone())),
+            (BlendMode::Auto, _) if documents => (Plan::Blended, None),
+            _ => (Plan::Exact, None),
+        };
+        let room = config.max_model_len.saturating_sub(request.prompt.len());
+        Self { layout, rule, plan, reason, generated: request.max_tokens.min(room).max(1) }
+    }
+
+    /// Pages of the exact prefix, generated tokens included where they follow it.
+    fn prefix_pages(&self) -> usize {
+        match self.plan {
+            Plan::Blended => pages_for(self.layout.lead().len as usize),
+            _ => pages_for(self.layout.len() + self.generated),
+        }
+    }
+
+    /// Pages of the overlay: the largest pass, or the final one and what is generated.
+    fn overlay_pages(&self) -> usize {
+        if self.plan != Plan::Blended {
+            return 0;
+        }
+        let text = self.layout.text_after_lead().count();
+        let eligible: usize = self.layout.documents().filter(|d| !d.exact).map(|d| d.span.len as usize).sum();
+        // The question row and the last row are rows even where they lie in a document.
+        let last = text + (self.rule.ratio.of(eligible) + 2).min(self.layout.document_tokens()) + self.generated;
+        let compare = if self.rule.strategy == Strategy::Deviation { text + eligible } else { 0 };
+        pages_for(last.max(compare))
+    }
+
+    /// Pages if nothing at all is resident.
+    pub(crate) fn pages_at_most(&self, request: &Request) -> usize {
+        let documents = request.prompt.documents().filter(|_| self.plan == Plan::Blended);
+        let computed: usize = documents.map(|d| Computation::pages_needed(&d.anchor, &d.tokens)).sum();
+        self.prefix_pages() + self.overlay_pages() + computed
+    }
+}
+
+/// What admission brought.
+pub(crate) struct Admitted {
+    pub sequence: Sequence,
+    /// Documents that have to be computed.
+    pub computations: Vec<Computation>,
+    pub misses: Vec<Miss>,
+}
+
+/// A document of a request as admission found it.
+enum Found {
+    /// Nothing to hold.
+    Empty,
+    Resident(DocumentLease),
+    /// Missing; whether this request has to start the computation, and why it is missing.
+    Missing { starts: bool, miss: Miss },
+}
+
+/// Admits a request or gives it back untouched. `computing` tells whether a document is already in computation.
+pub(crate) fn admit(
+    queued: Queued,
+    config: &EngineConfig,
+    residency: &mut Residency,
+    text: &Arc<dyn medley_generate::TokenText>,
+    computing: impl Fn(&DocumentKey) -> bool,
+) -> Result<Admitted, Queued> {
+    let request = &queued.request;
+    let need = Need::of(request, config);
+    let namespace = match &request.cache_salt {
+        Some(salt) => config.namespace.subdivide(salt),
+        None => config.namespace,
+    };
+    let blended = need.plan == Plan::Blended;
+    let keys = keys(request, &namespace);
+    let found = if blended { find(request, &keys, residency, computing) } else { Vec::new() };
+    let tokens = request.prompt.tokens();
+    // One token more than the prefix: what is looked up never covers the last one.
+    let prefix_tokens = if blended { need.layout.lead().len as usize + 1 } else { tokens.len() };
+    let shared = match need.plan {
+        Plan::Off => Vec::new(),
+        _ => residency.prefix(&namespace, &tokens[..prefix_tokens]),
+    };
+    let started = || {
+        let pairs = request.prompt.documents().zip(&keys).zip(&found);
+        pairs.filter(|(_, found)| matches!(found, Found::Missing { starts: true, .. })).map(|(pair, _)| pair)
+    };
+    let computed: usize = started().map(|(d, _)| Computation::pages_needed(&d.anchor, &d.tokens)).sum();
+    let private = need.prefix_pages() - shared.len() + need.overlay_pages();
+    let Some(mut pages) = residency.reserve(private + computed) else {
+        return Err(queued);
+    };
+    let mut take = |n: usize| pages.drain(..n).collect::<Vec<_>>();
+    let own = take(need.prefix_pages() - shared.len());
+    let overlay = take(need.overlay_pages());
+    let computation = |(document, key): (&Document, &DocumentKey)| {
+        let pages = take(Computation::pages_needed(&document.anchor, &document.tokens));
+        Computation::new(*key, document.anchor.clone(), document.tokens.clone(), pages)
+    };
+    let computations = started().map(computation).collect();
+
+    let prompt = &request.prompt;
+    let mut account =
+        Account::new(need.plan, need.reason, need.rule, request.blend.report, prompt, queued.submitted);
+    account.exact_prefix = shared.len() * medley_kv::PAGE_TOKENS;
+    let (mut occurrences, mut awaited, mut misses) = (Vec::new(), Vec::new(), Vec::new());
+    for (region, ((document, key), found)) in need.layout.documents().zip(prompt.documents().zip(&keys).zip(found)) {
+        let (lease, source) = match found {
+            Found::Empty => (None, config.resident_source),
+            Found::Resident(lease) => (Some(lease), config.resident_source),
+            Found::Missing { miss, .. } => {
+                awaited.push((region.index, *key));
+                misses.push(miss);
+                (None, Source::Computed)
+            }
+        };
+        occurrences.push(Occurrence { span: region.span, anchor_len: region.anchor_len, lease });
+        account.documents.push(DocumentAccount { name: document.name.clone(), key: *key, span: region.span, source });
+    }
+    let voice = Voice::new(request, need.generated, text.clone(), queued.events);
+    let holdings = Holdings::new(shared, own, occurrences, overlay);
+    let sequence = Sequence::new(tokens, need.layout, namespace, holdings, awaited, account, voice);
+    Ok(Admitted { sequence, computations, misses })
+}
+
+fn keys(request: &Request, namespace: &Namespace) -> Vec<DocumentKey> {
+    request.prompt.documents().map(|d| DocumentKey::new(namespace, &d.anchor, &d.tokens)).collect()
+}
+
+fn find(
+    request: &Request,
+    keys: &[DocumentKey],
+    residency: &mut Residency,
+    computing: impl Fn(&DocumentKey) -> bool,
+) -> Vec<Found> {
+    let find = |(index, document): (usize, &Document)| {
+        let key = &keys[index];
+        if document.tokens.is_empty() {
+            return Found::Empty;
+        }
+        match residency.document(*key, &document.anchor, &document.tokens) {
+            Ok(lease) => Found::Resident(lease),
+            Err(miss) => Found::Missing { starts: !keys[..index].contains(key) && !computing(key), miss },
+        }
+    };
+    request.prompt.documents().enumerate().map(find).collect()
+}

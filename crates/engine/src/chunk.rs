@@ -1,0 +1,104 @@
+//! Work that a sequence or a document offers to one step, and what comes back.
+
+use medley_backend::{Batch, Depth, Deviation, Outcome, Part, Probe, ProbeRow, Row, Scores, Sequence};
+use medley_kv::{Position, SlotId, TokenId};
+
+/// One row of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChunkRow {
+    pub token: TokenId,
+    pub position: Position,
+    pub slot: SlotId,
+}
+
+/// Rows of one sequence. Row indices inside count from the chunk's first row.
+#[derive(Debug, Default)]
+pub(crate) struct Chunk {
+    pub parts: Vec<Part>,
+    pub rows: Vec<ChunkRow>,
+    pub depth: Depth,
+    /// Whether the last row's logits are wanted.
+    pub logits: bool,
+    pub probe: Vec<ProbeRow>,
+    pub deviations: Vec<Deviation>,
+}
+
+/// What a chunk brought.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    pub logits: Option<Vec<f32>>,
+    pub scores: Option<Scores>,
+    pub deviations: Vec<f32>,
+}
+
+/// A batch that remembers whose rows it holds.
+pub(crate) struct Assembly<Owner> {
+    pub batch: Batch,
+    owners: Vec<Share<Owner>>,
+}
+
+struct Share<Owner> {
+    owner: Owner,
+    rows: usize,
+    logits: bool,
+    probe: bool,
+    deviations: usize,
+}
+
+impl<Owner> Assembly<Owner> {
+    /// An empty batch of this depth.
+    pub(crate) fn new(depth: Depth) -> Self {
+        Self { batch: Batch { depth, ..Batch::default() }, owners: Vec::new() }
+    }
+
+    /// Adds a chunk of the batch's depth.
+    pub(crate) fn add(&mut self, owner: Owner, chunk: Chunk) {
+        debug_assert_eq!(chunk.depth, self.batch.depth);
+        let (sequence, first) = (self.batch.sequences.len(), self.batch.rows.len());
+        self.owners.push(Share {
+            owner,
+            rows: chunk.rows.len(),
+            logits: chunk.logits,
+            probe: !chunk.probe.is_empty(),
+            deviations: chunk.deviations.len(),
+        });
+        self.batch.sequences.push(Sequence { parts: chunk.parts });
+        let row = |r: ChunkRow| Row { sequence, token: r.token, position: r.position, slot: r.slot };
+        self.batch.rows.extend(chunk.rows.into_iter().map(row));
+        if chunk.logits {
+            self.batch.logits.push(self.batch.rows.len() - 1);
+        }
+        if !chunk.probe.is_empty() {
+            let rows = chunk.probe.into_iter().map(|p| ProbeRow { row: first + p.row, ..p }).collect();
+            self.batch.probes.push(Probe { sequence, rows });
+        }
+        let shifted = chunk.deviations.into_iter().map(|d| Deviation { row: first + d.row, ..d });
+        self.batch.deviations.extend(shifted);
+    }
+
+    /// Rows in the batch.
+    pub(crate) fn rows(&self) -> usize {
+        self.batch.rows.len()
+    }
+
+    /// Deals the outcome out: owner, rows that ran, results.
+    pub(crate) fn deal(self, outcome: Outcome) -> Vec<(Owner, usize, Results)> {
+        let mut logits = outcome.logits.into_iter();
+        let mut scores = outcome.scores.into_iter();
+        let mut deviations = outcome.deviations.into_iter();
+        let deal = |share: Share<Owner>| {
+            let results = Results {
+                logits: share.logits.then(|| logits.next()).flatten(),
+                scores: share.probe.then(|| scores.next()).flatten(),
+                deviations: deviations.by_ref().take(share.deviations).collect(),
+            };
+            (share.owner, share.rows, results)
+        };
+        self.owners.into_iter().map(deal).collect()
+    }
+
+    /// Whose rows the batch holds.
+    pub(crate) fn owners(self) -> impl Iterator<Item = Owner> {
+        self.owners.into_iter().map(|s| s.owner)
+    }
+}

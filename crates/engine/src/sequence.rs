@@ -1,0 +1,297 @@
+//! An admitted request: one state machine from its first row to its last token.
+//!
+//! ```text
+//! Prefix ──► Documents ──► Select ⟲ ──► Repair ──► Decode ──► Ended      blended
+//!    └───────────────────────────────────────────────►┘                  exact
+//! ```
+//! **Invariant:** all pages that the sequence will ever need are reserved before it exists, so it never waits for
+//! memory and is never preempted.
+
+use medley_backend::Depth;
+use medley_blend::{Layout, Repairs, Selection};
+use medley_generate::{FinishReason, GenerateError};
+use medley_kv::{DocumentKey, Namespace, PAGE_TOKENS, Plan, Position, TokenId};
+use medley_store::{DocumentLease, Residency};
+
+use crate::{
+    account::Account,
+    chunk::{Chunk, ChunkRow, Results},
+    holdings::Holdings,
+    pass::Pass,
+    voice::{Next, Voice},
+};
+
+/// Where a sequence stands.
+enum Phase {
+    /// Rows of the exact prefix up to `end`.
+    Prefix { end: usize },
+    /// Waiting for documents in computation.
+    Documents,
+    /// Finding out which rows to repair.
+    Select { selection: Selection, pass: Pass },
+    /// The final pass over repaired and fresh rows.
+    Repair { pass: Pass },
+    /// Feeding `next` and its successors.
+    Decode { next: TokenId },
+    /// Nothing more to run.
+    Ended,
+}
+
+/// An admitted request.
+pub(crate) struct Sequence {
+    tokens: Vec<TokenId>,
+    layout: Layout,
+    namespace: Namespace,
+    holdings: Holdings,
+    /// Documents in computation, by index in the prompt.
+    awaited: Vec<(usize, DocumentKey)>,
+    account: Account,
+    voice: Voice,
+    repaired: Vec<Position>,
+    /// Generated tokens that have been fed.
+    fed: usize,
+    phase: Phase,
+}
+
+impl Sequence {
+    /// A sequence that begins with its prefix. `awaited` are the documents that are not there yet.
+    pub(crate) fn new(
+        tokens: Vec<TokenId>,
+        layout: Layout,
+        namespace: Namespace,
+        holdings: Holdings,
+        awaited: Vec<(usize, DocumentKey)>,
+        account: Account,
+        voice: Voice,
+    ) -> Self {
+        let blended = account.plan == Plan::Blended;
+        let end = if blended { layout.lead().len as usize } else { tokens.len() };
+        if !blended {
+            voice.planned(account.report(&[]));
+        }
+        let (repaired, phase) = (Vec::new(), Phase::Prefix { end });
+        let mut sequence =
+            Self { tokens, layout, namespace, holdings, awaited, account, voice, repaired, fed: 0, phase };
+        sequence.settle_prefix();
+        sequence
+    }
+
+    /// Whether nobody listens any more.
+    pub(crate) fn abandoned(&self) -> bool {
+        self.voice.abandoned()
+    }
+
+    /// Whether the sequence has nothing more to run.
+    pub(crate) fn ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended)
+    }
+
+    /// Whether the sequence streams tokens.
+    pub(crate) fn decoding(&self) -> bool {
+        matches!(self.phase, Phase::Decode { .. })
+    }
+
+    /// Documents that the sequence waits for.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = DocumentKey> {
+        self.awaited.iter().map(|a| a.1)
+    }
+
+    /// The sequence's pages and leases.
+    pub(crate) fn holdings(&self) -> &Holdings {
+        &self.holdings
+    }
+
+    /// Ends the sequence without an answer.
+    pub(crate) fn fail(&mut self, error: GenerateError) {
+        self.voice.fail(error);
+        self.phase = Phase::Ended;
+    }
+
+    /// At most `limit` rows that can run now.
+    pub(crate) fn offer(&self, limit: usize) -> Option<Chunk> {
+        match &self.phase {
+            Phase::Prefix { end } => self.offer_prefix((*end).min(self.holdings.prefix_len + limit)),
+            Phase::Select { pass, .. } | Phase::Repair { pass } => pass.offer(limit, &self.tokens, &self.holdings),
+            Phase::Decode { next } => Some(self.offer_decode(*next)),
+            Phase::Documents | Phase::Ended => None,
+        }
+    }
+
+    fn offer_prefix(&self, end: usize) -> Option<Chunk> {
+        let row = |i: usize| ChunkRow {
+            token: self.tokens[i],
+            position: Position(i as u32),
+            slot: self.holdings.prefix_slot(i),
+        };
+        let rows: Vec<_> = (self.holdings.prefix_len..end).map(row).collect();
+        let parts = self.holdings.parts(end, &[], &[]).into_iter().take(1).collect();
+        let logits = self.account.plan != Plan::Blended && end == self.tokens.len();
+        (!rows.is_empty()).then(|| Chunk { parts, rows, depth: Depth::Full, logits, ..Chunk::default() })
+    }
+
+    fn offer_decode(&self, token: TokenId) -> Chunk {
+        let position = Position((self.tokens.len() + self.fed) as u32);
+        let prefix_len = self.holdings.prefix_len;
+        let (slot, parts) = if self.account.plan == Plan::Blended {
+            let used = self.holdings.overlay_positions.len();
+            let positions = [self.holdings.overlay_positions.as_slice(), &[position]].concat();
+            (self.holdings.overlay_slot(used), self.holdings.parts(prefix_len, &self.repaired, &positions))
+        } else {
+            (self.holdings.prefix_slot(prefix_len), self.holdings.parts(prefix_len + 1, &[], &[]))
+        };
+        Chunk { parts, rows: vec![ChunkRow { token, position, slot }], logits: true, ..Chunk::default() }
+    }
+
+    /// Takes what `rows` rows of the last offer brought.
+    pub(crate) fn accept(&mut self, rows: usize, mut results: Results, residency: &mut Residency) {
+        match &mut self.phase {
+            Phase::Prefix { end } => {
+                self.holdings.prefix_len += rows;
+                if self.holdings.prefix_len == *end {
+                    self.publish_prefix(residency);
+                    self.settle_prefix();
+                    self.continue_with(results.logits);
+                }
+            }
+            Phase::Select { pass, .. } => {
+                pass.accept(rows, &mut results);
+                if pass.complete() {
+                    self.select_further();
+                }
+            }
+            Phase::Repair { pass } => {
+                pass.accept(rows, &mut results);
+                if pass.complete() {
+                    self.holdings.overlay_positions = pass.rows().to_vec();
+                    self.continue_with(results.logits);
+                }
+            }
+            Phase::Decode { next: _ } => {
+                self.count_fed();
+                self.continue_with(results.logits);
+            }
+            Phase::Documents | Phase::Ended => {}
+        }
+    }
+
+    /// Full pages of prompt tokens become shared; what decoding writes never does.
+    fn publish_prefix(&mut self, residency: &mut Residency) {
+        if self.account.plan == Plan::Off {
+            return;
+        }
+        let pages = self.holdings.prefix_len / PAGE_TOKENS;
+        let (namespace, tokens) = (&self.namespace, &self.tokens[..pages * PAGE_TOKENS]);
+        self.holdings.publish(pages, |shared, fresh| residency.keep_prefix(namespace, tokens, shared, fresh));
+    }
+
+    /// Leaves the prefix phase of a blended prompt once the prefix is complete.
+    fn settle_prefix(&mut self) {
+        let Phase::Prefix { end } = self.phase else { return };
+        if self.account.plan == Plan::Blended && self.holdings.prefix_len == end {
+            self.account.timing.prefill += self.account.lap();
+            self.phase = Phase::Documents;
+            self.settle_documents();
+        }
+    }
+
+    /// A document that was awaited is there.
+    pub(crate) fn deliver(&mut self, key: DocumentKey, lease: &DocumentLease) {
+        let arrived = self.awaited.extract_if(.., |(_, awaited)| *awaited == key);
+        for (index, _) in arrived {
+            self.holdings.documents[index].lease = Some(lease.clone());
+        }
+        self.settle_documents();
+    }
+
+    fn settle_documents(&mut self) {
+        if matches!(self.phase, Phase::Documents) && self.awaited.is_empty() {
+            self.account.timing.compute_documents = self.account.lap();
+            let selection = Selection::new(&self.layout, self.account.rule);
+            self.follow(selection);
+        }
+    }
+
+    /// Starts the pass that the selection asks for next.
+    fn follow(&mut self, selection: Selection) {
+        use medley_blend::Pass as Ask;
+        let pass = match selection.next() {
+            Ask::Probe { repaired, observed } => {
+                Pass::probe(self.rows_with(&repaired), repaired, &observed, self.layout.question())
+            }
+            Ask::Compare { layer } => {
+                let rows: Vec<Position> = self.eligible().collect();
+                Pass::compare(self.rows_up_to_last(&rows), rows, layer)
+            }
+            Ask::Done(repairs) => return self.repair(&repairs),
+        };
+        self.phase = Phase::Select { selection, pass };
+    }
+
+    fn select_further(&mut self) {
+        let Phase::Select { mut selection, pass } = std::mem::replace(&mut self.phase, Phase::Documents) else {
+            return;
+        };
+        if matches!(selection.next(), medley_blend::Pass::Compare { .. }) {
+            selection.feed_deviations(&pass.deviations(&self.holdings));
+        } else {
+            selection.feed_scores(&pass.scores(&self.holdings));
+        }
+        self.follow(selection);
+    }
+
+    fn repair(&mut self, repairs: &Repairs) {
+        self.account.timing.probe = self.account.lap();
+        self.repaired = repairs.positions().to_vec();
+        self.voice.planned(self.account.report(&self.repaired));
+        let rows = self.rows_with(&self.repaired);
+        // Room for what decoding adds was reserved on top of the largest pass; keep just what is left to fill.
+        self.holdings.shrink_overlay(rows.len() + self.voice.left());
+        self.phase = Phase::Repair { pass: Pass::repair(rows, self.repaired.clone()) };
+    }
+
+    /// Text behind the first document and `repaired`, ascending.
+    fn rows_with(&self, repaired: &[Position]) -> Vec<Position> {
+        let mut rows: Vec<_> = self.layout.text_after_lead().chain(repaired.iter().copied()).collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    /// The same, without what lies behind the last of `repaired`.
+    fn rows_up_to_last(&self, repaired: &[Position]) -> Vec<Position> {
+        let mut rows = self.rows_with(repaired);
+        rows.truncate(repaired.last().map_or(0, |last| rows.partition_point(|p| p <= last)));
+        rows
+    }
+
+    /// Positions of documents that can be repaired.
+    fn eligible(&self) -> impl Iterator<Item = Position> {
+        self.layout.documents().filter(|d| !d.exact).flat_map(|d| d.span.positions())
+    }
+
+    fn count_fed(&mut self) {
+        let position = Position((self.tokens.len() + self.fed) as u32);
+        if self.account.plan == Plan::Blended {
+            self.holdings.overlay_positions.push(position);
+        } else {
+            self.holdings.prefix_len += 1;
+        }
+        self.fed += 1;
+    }
+
+    /// The prompt or the last token has run: says the next token.
+    fn continue_with(&mut self, logits: Option<Vec<f32>>) {
+        let Some(logits) = logits else { return };
+        if self.fed == 0 && !self.decoding() {
+            self.account.timing.prefill += self.account.lap();
+        }
+        match self.voice.say(logits) {
+            Next::Feed(token) => self.phase = Phase::Decode { next: token },
+            Next::End(reason) => self.end(reason),
+        }
+    }
+
+    fn end(&mut self, reason: FinishReason) {
+        self.voice.finish(reason, self.account.report(&self.repaired));
+        self.phase = Phase::Ended;
+    }
+}

@@ -1,0 +1,94 @@
+//! What the engine's handle and its task both see.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicBool, atomic::Ordering},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use medley_generate::{Gauges, SubmitError};
+use medley_store::Miss;
+
+/// Gauges and the bound of the queue. One lock, never held across anything slow.
+pub(crate) struct Shared {
+    gauges: Mutex<Queue>,
+    closed: AtomicBool,
+    max_queue: usize,
+}
+
+struct Queue {
+    gauges: Gauges,
+    /// Submitted and not yet seen by the task.
+    arriving: usize,
+}
+
+impl Shared {
+    /// Nothing waits, nothing runs.
+    pub(crate) fn new(gauges: Gauges, max_queue: usize) -> Self {
+        Self { gauges: Mutex::new(Queue { gauges, arriving: 0 }), closed: AtomicBool::new(false), max_queue }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Plain numbers can't be left half-written.
+        self.gauges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place in the queue.
+    pub(crate) fn enqueue(&self) -> Result<(), SubmitError> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(SubmitError::ShuttingDown);
+        }
+        let mut queue = self.lock();
+        if queue.gauges.waiting + queue.arriving >= self.max_queue {
+            return Err(SubmitError::QueueFull);
+        }
+        queue.arriving += 1;
+        Ok(())
+    }
+
+    /// A queued request has reached the task, or never will.
+    pub(crate) fn arrived(&self) {
+        self.lock().arriving -= 1;
+    }
+
+    /// Takes no further requests.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn set_waiting(&self, waiting: usize) {
+        self.update(|g| g.waiting = waiting);
+    }
+
+    pub(crate) fn cancelled(&self, requests: usize) {
+        self.update(|g| g.cancelled += requests as u64);
+    }
+
+    pub(crate) fn missed(&self, misses: &[Miss]) {
+        self.update(|g| {
+            for miss in misses {
+                match miss {
+                    Miss::Absent => g.misses_absent += 1,
+                    Miss::Evicted => g.misses_evicted += 1,
+                    Miss::Mismatch => g.misses_mismatch += 1,
+                }
+            }
+        });
+    }
+
+    pub(crate) fn stepped(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.update(|g| {
+            g.steps += 1;
+            g.last_step_ms = now.as_millis() as u64;
+        });
+    }
+
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Gauges)) {
+        change(&mut self.lock().gauges);
+    }
+
+    pub(crate) fn gauges(&self) -> Gauges {
+        let queue = self.lock();
+        Gauges { waiting: queue.gauges.waiting + queue.arriving, ..queue.gauges }
+    }
+}

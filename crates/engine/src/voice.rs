@@ -1,0 +1,107 @@
+//! The answering half of a sequence: from logits to events.
+
+use std::sync::Arc;
+
+use medley_generate::{Capture, Event, FinishReason, GenerateError, Request, TokenEvent, TokenText};
+use medley_kv::{Report, TokenId};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::{sampler, sampler::Sampler, text::TextStream};
+
+/// Chooses tokens, assembles text and sends events.
+pub(crate) struct Voice {
+    events: UnboundedSender<Event>,
+    token_text: Arc<dyn TokenText>,
+    sampler: Sampler,
+    text: TextStream,
+    stop_tokens: Arc<[TokenId]>,
+    logprobs: Option<u8>,
+    capture: Capture,
+    /// Tokens that may still be generated.
+    left: usize,
+    said: usize,
+}
+
+/// What follows a token.
+pub(crate) enum Next {
+    /// The token is fed and another one follows.
+    Feed(TokenId),
+    /// The text is complete.
+    End(FinishReason),
+}
+
+impl Voice {
+    /// The voice of a request that may generate at most `limit` tokens.
+    pub(crate) fn new(request: &Request, limit: usize, token_text: Arc<dyn TokenText>, events: UnboundedSender<Event>) -> Self {
+        Self {
+            events,
+            token_text,
+            sampler: Sampler::new(request.sampling),
+            text: TextStream::new(&request.stop),
+            stop_tokens: request.stop_tokens.clone(),
+            logprobs: request.logprobs,
+            capture: request.capture.clone(),
+            left: request.capture.forced.as_ref().map_or(limit, |f| limit.min(f.len()).max(1)),
+            said: 0,
+        }
+    }
+
+    /// Whether nobody listens any more.
+    pub(crate) fn abandoned(&self) -> bool {
+        self.events.is_closed()
+    }
+
+    /// Tokens that may still be generated.
+    pub(crate) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Says that the plan is final.
+    pub(crate) fn planned(&self, report: Report) {
+        self.send(Event::Planned(Box::new(report)));
+    }
+
+    /// Says the token that follows from the logits.
+    pub(crate) fn say(&mut self, logits: Vec<f32>) -> Next {
+        let token = self.choose(&logits);
+        let stop = self.capture.forced.is_none() && self.stop_tokens.contains(&token);
+        let pushed = self.text.push(if stop { &[] } else { self.token_text.bytes(token) });
+        let (logprob, top) = match self.logprobs {
+            Some(count) => {
+                let (logprob, top) = sampler::logprobs(&logits, token, count.into());
+                (Some(logprob), top)
+            }
+            None => (None, Vec::new()),
+        };
+        let logits = self.capture.logits.then_some(logits);
+        self.send(Event::Token(TokenEvent { token, text: pushed.text, logprob, top, logits }));
+        self.said += 1;
+        self.left -= 1;
+        match (stop || pushed.stopped, self.left) {
+            (true, _) => Next::End(FinishReason::Stop),
+            (false, 0) => Next::End(FinishReason::Length),
+            (false, _) => Next::Feed(token),
+        }
+    }
+
+    fn choose(&mut self, logits: &[f32]) -> TokenId {
+        let forced = self.capture.forced.as_ref().and_then(|f| f.get(self.said).copied());
+        forced.unwrap_or_else(|| self.sampler.sample(logits))
+    }
+
+    /// Ends the text.
+    pub(crate) fn finish(&mut self, reason: FinishReason, report: Report) {
+        let text = self.text.finish();
+        self.send(Event::Finished { reason, text, report: Box::new(report) });
+    }
+
+    /// Ends the request without an answer.
+    pub(crate) fn fail(&self, error: GenerateError) {
+        self.send(Event::Failed(error));
+    }
+
+    /// A listener that went away is found by [`Voice::abandoned`] before the next step.
+    fn send(&self, event: Event) {
+        let _ = self.events.send(event);
+    }
+}

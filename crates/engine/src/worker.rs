@@ -1,0 +1,242 @@
+//! The engine's one task: it owns the backend and the resident KV, and turns its inbox into steps.
+//!
+//! A step is one call to the backend: a row of every stream first, then rows of documents, probes, repairs and
+//! prefixes in order of admission, up to a budget. Rows that stop at a layer's keys run in calls of their own.
+
+use std::{collections::HashSet, collections::VecDeque, sync::Arc};
+
+use medley_backend::{Backend, BackendError, Depth};
+use medley_generate::{GenerateError, TokenText};
+use medley_kv::DocumentKey;
+use medley_store::{PagePool, Residency};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::{
+    EngineConfig,
+    admission::{self, Admitted, Queued},
+    canonical::Computation,
+    chunk::{Assembly, Chunk, Results},
+    sequence::Sequence,
+    shared::Shared,
+};
+
+/// Whose rows are in a batch.
+#[derive(Clone, Copy)]
+enum Owner {
+    /// Index into the running sequences.
+    Sequence(usize),
+    Document(DocumentKey),
+}
+
+/// The task's state.
+pub(crate) struct Worker {
+    backend: Box<dyn Backend>,
+    config: EngineConfig,
+    residency: Residency,
+    text: Arc<dyn TokenText>,
+    inbox: UnboundedReceiver<Queued>,
+    shared: Arc<Shared>,
+    waiting: VecDeque<Queued>,
+    running: Vec<Sequence>,
+    computing: Vec<Computation>,
+}
+
+impl Worker {
+    /// A worker with nothing to do.
+    pub(crate) fn new(
+        backend: Box<dyn Backend>,
+        config: EngineConfig,
+        text: Arc<dyn TokenText>,
+        inbox: UnboundedReceiver<Queued>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let residency = Residency::new(PagePool::new(backend.pages()), config.resident_pages);
+        let (waiting, running, computing) = (VecDeque::new(), Vec::new(), Vec::new());
+        Self { backend, config, residency, text, inbox, shared, waiting, running, computing }
+    }
+
+    /// Works until nobody can submit any more and everything submitted is done.
+    pub(crate) fn run(mut self) {
+        while self.receive() {
+            self.sweep();
+            self.admit();
+            self.step();
+            self.running.retain(|s| !s.ended());
+            self.publish_gauges();
+        }
+    }
+
+    /// Empties the inbox, waiting for it if there is nothing else to do. False: there never will be.
+    fn receive(&mut self) -> bool {
+        if self.running.is_empty() && self.waiting.is_empty() {
+            match self.inbox.blocking_recv() {
+                Some(queued) => self.take(queued),
+                None => return false,
+            }
+        }
+        while let Ok(queued) = self.inbox.try_recv() {
+            self.take(queued);
+        }
+        true
+    }
+
+    fn take(&mut self, queued: Queued) {
+        self.shared.arrived();
+        self.waiting.push_back(queued);
+        self.shared.set_waiting(self.waiting.len());
+    }
+
+    /// Lets go of requests that nobody listens to, and of documents that nobody waits for.
+    fn sweep(&mut self) {
+        let before = self.waiting.len() + self.running.len();
+        self.waiting.retain(|q| !q.events.is_closed());
+        self.running.retain(|s| !s.abandoned());
+        self.shared.cancelled(before - self.waiting.len() - self.running.len());
+        let awaited: HashSet<_> = self.running.iter().flat_map(Sequence::awaited).collect();
+        self.computing.retain(|c| awaited.contains(&c.key));
+        self.shared.set_waiting(self.waiting.len());
+    }
+
+    /// Admits waiting requests in order, as many as fit.
+    fn admit(&mut self) {
+        while self.running.len() < self.config.max_sequences {
+            let Some(queued) = self.waiting.pop_front() else { break };
+            let computing = |key: &DocumentKey| self.computing.iter().any(|c| c.key == *key);
+            match admission::admit(queued, &self.config, &mut self.residency, &self.text, computing) {
+                Ok(admitted) => self.start(admitted),
+                Err(queued) if self.running.is_empty() => fail_unfit(&queued),
+                Err(queued) => {
+                    self.waiting.push_front(queued);
+                    break;
+                }
+            }
+        }
+        self.shared.set_waiting(self.waiting.len());
+    }
+
+    fn start(&mut self, admitted: Admitted) {
+        self.shared.missed(&admitted.misses);
+        self.computing.extend(admitted.computations);
+        self.running.push(admitted.sequence);
+    }
+
+    /// Runs what fits into one step.
+    fn step(&mut self) {
+        let batches = self.assemble();
+        if batches.is_empty() && !self.running.iter().all(Sequence::ended) {
+            // Can't happen: whoever runs has rows or waits for somebody who has. Never spin on a mistake.
+            let error = GenerateError::Engine("no progress".to_owned());
+            self.running.iter_mut().for_each(|s| s.fail(error.clone()));
+        }
+        for assembly in batches {
+            match self.backend.run(&assembly.batch) {
+                Ok(outcome) => {
+                    let dealt = assembly.deal(outcome);
+                    dealt.into_iter().for_each(|(owner, rows, results)| self.accept(owner, rows, results));
+                }
+                Err(error) => self.fail(assembly.owners(), &error),
+            }
+            self.shared.stepped();
+        }
+    }
+
+    fn assemble(&self) -> Vec<Assembly<Owner>> {
+        let streams = self.running.iter().filter(|s| s.decoding()).count();
+        let budget = if streams > 0 { self.config.mixed_step_rows.max(streams) } else { self.config.step_rows };
+        let mut draft = Draft { left: budget, batches: vec![Assembly::new(Depth::Full)] };
+        for decoding in [true, false] {
+            for (index, sequence) in self.running.iter().enumerate().filter(|(_, s)| s.decoding() == decoding) {
+                draft.add(Owner::Sequence(index), |limit| sequence.offer(limit));
+            }
+            if decoding {
+                self.computing.iter().for_each(|c| draft.add(Owner::Document(c.key), |limit| c.offer(limit)));
+            }
+        }
+        draft.batches.retain(|b| b.rows() > 0);
+        draft.batches
+    }
+
+    fn accept(&mut self, owner: Owner, rows: usize, results: Results) {
+        match owner {
+            Owner::Sequence(index) => self.running[index].accept(rows, results, &mut self.residency),
+            Owner::Document(key) => {
+                let Some(at) = self.computing.iter().position(|c| c.key == key) else { return };
+                if self.computing[at].accept(rows) {
+                    self.complete(at);
+                }
+            }
+        }
+    }
+
+    /// Keeps a finished document and hands it to everybody who waits.
+    fn complete(&mut self, at: usize) {
+        let done = self.computing.remove(at);
+        let (key, anchor, tokens) = (done.key, done.anchor.clone(), done.tokens.clone());
+        let lease = self.residency.keep_document(key, anchor, tokens, done.into_pages());
+        self.running.iter_mut().for_each(|s| s.deliver(key, &lease));
+    }
+
+    /// Fails whoever had rows in a batch that did not run, and whoever waits for them.
+    fn fail(&mut self, owners: impl Iterator<Item = Owner>, error: &BackendError) {
+        tracing::error!(error = error as &dyn std::error::Error, "a step failed");
+        let failure = GenerateError::Engine("the model failed in a step".to_owned());
+        for owner in owners {
+            match owner {
+                Owner::Sequence(index) => self.running[index].fail(failure.clone()),
+                Owner::Document(key) => {
+                    self.computing.retain(|c| c.key != key);
+                    let waiting = self.running.iter_mut().filter(|s| s.awaited().any(|k| k == key));
+                    waiting.for_each(|s| s.fail(failure.clone()));
+                }
+            }
+        }
+    }
+
+    fn publish_gauges(&self) {
+        let computing: usize = self.computing.iter().map(Computation::held).sum();
+        let private: usize = self.running.iter().map(|s| s.holdings().private_pages()).sum();
+        let leases = self.running.iter().map(|s| s.holdings().leases()).sum();
+        let stats = self.residency.stats();
+        self.shared.update(|gauges| {
+            gauges.running = self.running.len();
+            gauges.private_pages = private + computing;
+            gauges.leases = leases;
+            gauges.computing = self.computing.len();
+            gauges.pool_pages = self.residency.pool().total();
+            gauges.resident_pages = stats.resident_pages;
+            gauges.documents = stats.documents;
+            gauges.prefixes = stats.prefixes;
+            gauges.evictions = stats.evictions;
+        });
+    }
+}
+
+/// Batches in the making.
+struct Draft {
+    left: usize,
+    batches: Vec<Assembly<Owner>>,
+}
+
+impl Draft {
+    fn add(&mut self, owner: Owner, offer: impl FnOnce(usize) -> Option<Chunk>) {
+        if self.left == 0 {
+            return;
+        }
+        let Some(chunk) = offer(self.left) else { return };
+        self.left -= chunk.rows.len();
+        match self.batches.iter_mut().find(|b| b.batch.depth == chunk.depth) {
+            Some(batch) => batch.add(owner, chunk),
+            None => {
+                let mut batch = Assembly::new(chunk.depth);
+                batch.add(owner, chunk);
+                self.batches.push(batch);
+            }
+        }
+    }
+}
+
+fn fail_unfit(queued: &Queued) {
+    // Submission refused what can't fit into an empty pool, so this is a mistake of ours.
+    let error = GenerateError::Engine("the request does not fit".to_owned());
+    let _ = queued.events.send(medley_generate::Event::Failed(error));
+}
