@@ -1,2 +1,11 @@
-//! Behaviour tests.
-fn _x(){}
+//! Behaviour of the whole: engine and server, on the fake backend and on the small real model.
+//!
+//! Modules are named by the behaviour that they pin down. Tests on the fake backend see every wrong mask, offset
+//! or stale page as a changed text, because its logits are a function of every visible slot.
+
+mod arrows;
+mod harness;
+mod history;
+mod lifecycle;
+mod ratio;
+mod reuse;

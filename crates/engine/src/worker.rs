@@ -62,6 +62,7 @@ impl Worker {
             self.admit();
             self.step();
             self.running.retain(|s| !s.ended());
+            self.forget_unawaited();
             self.publish_gauges();
         }
     }
@@ -86,15 +87,20 @@ impl Worker {
         self.shared.set_waiting(self.waiting.len());
     }
 
-    /// Lets go of requests that nobody listens to, and of documents that nobody waits for.
+    /// Lets go of requests that nobody listens to.
     fn sweep(&mut self) {
         let before = self.waiting.len() + self.running.len();
         self.waiting.retain(|q| !q.events.is_closed());
         self.running.retain(|s| !s.abandoned());
         self.shared.cancelled(before - self.waiting.len() - self.running.len());
+        self.forget_unawaited();
+        self.shared.set_waiting(self.waiting.len());
+    }
+
+    /// Lets go of computations that nobody waits for.
+    fn forget_unawaited(&mut self) {
         let awaited: HashSet<_> = self.running.iter().flat_map(Sequence::awaited).collect();
         self.computing.retain(|c| awaited.contains(&c.key));
-        self.shared.set_waiting(self.waiting.len());
     }
 
     /// Admits waiting requests in order, as many as fit.

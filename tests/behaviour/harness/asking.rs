@@ -1,0 +1,127 @@
+//! Submits requests and collects their events.
+
+use std::sync::Arc;
+
+use medley_generate::{Capture, Event, EventStream, FinishReason, GenerateError, Generate, Request, Sampling, SubmitError};
+use medley_kv::{BlendMode, BlendOptions, Prompt, Ratio, Report, Segment, Strategy, TokenId};
+
+/// A request in the making.
+#[derive(Clone)]
+pub struct Ask(pub Request);
+
+impl Ask {
+    /// Greedy, blended by the defaults, 8 tokens.
+    pub fn new(segments: Vec<Segment>) -> Self {
+        Self(Request {
+            prompt: Prompt::new(segments).expect("a prompt"),
+            blend: BlendOptions::default(),
+            cache_salt: None,
+            sampling: Sampling { temperature: 0.0, ..Sampling::default() },
+            max_tokens: 8,
+            stop: Vec::new(),
+            stop_tokens: Arc::new([]),
+            logprobs: None,
+            capture: Capture { logits: true, forced: None },
+        })
+    }
+
+    pub fn mode(mut self, mode: BlendMode) -> Self {
+        self.0.blend.mode = mode;
+        self
+    }
+
+    pub fn ratio(mut self, ratio: f64) -> Self {
+        self.0.blend.ratio = Ratio::new(ratio).expect("a ratio");
+        self
+    }
+
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.0.blend.strategy = strategy;
+        self
+    }
+
+    pub fn refined(mut self, hops: u8, rounds: u8) -> Self {
+        (self.0.blend.hops, self.0.blend.rounds) = (hops, rounds);
+        self
+    }
+
+    pub fn salt(mut self, salt: &str) -> Self {
+        self.0.cache_salt = Some(salt.to_owned());
+        self
+    }
+
+    pub fn max_tokens(mut self, max_tokens: usize) -> Self {
+        self.0.max_tokens = max_tokens;
+        self
+    }
+
+    pub fn with(mut self, change: impl FnOnce(&mut Request)) -> Self {
+        change(&mut self.0);
+        self
+    }
+}
+
+/// What an engine answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub text: String,
+    pub tokens: Vec<TokenId>,
+    /// Logits of every generated token.
+    pub logits: Vec<Vec<f32>>,
+    pub reason: FinishReason,
+    pub report: Report,
+}
+
+impl Answer {
+    /// Logits behind the prompt.
+    pub fn first_logits(&self) -> &[f32] {
+        &self.logits[0]
+    }
+
+    /// The source of every document.
+    pub fn sources(&self) -> Vec<&'static str> {
+        self.report.documents.iter().map(|d| d.source.name()).collect()
+    }
+}
+
+/// Asks and waits for the answer.
+pub fn ask(engine: &dyn Generate, ask: &Ask) -> Answer {
+    try_ask(engine, ask).expect("submitted").expect("answered")
+}
+
+/// Asks all at once and waits for all answers.
+pub fn ask_all(engine: &dyn Generate, asks: &[Ask]) -> Vec<Answer> {
+    let streams: Vec<_> = asks.iter().map(|a| engine.submit(a.0.clone()).expect("submitted")).collect();
+    streams.into_iter().map(|s| collect(s).expect("answered")).collect()
+}
+
+/// Asks; both kinds of failure are returned.
+pub fn try_ask(engine: &dyn Generate, ask: &Ask) -> Result<Result<Answer, GenerateError>, SubmitError> {
+    engine.submit(ask.0.clone()).map(collect)
+}
+
+/// Collects a stream to its end.
+pub fn collect(mut stream: EventStream) -> Result<Answer, GenerateError> {
+    let (mut text, mut tokens, mut all_logits, mut planned) = (String::new(), Vec::new(), Vec::new(), None);
+    while let Some(event) = stream.blocking_recv() {
+        match event {
+            Event::Planned(report) => {
+                assert!(planned.replace(*report).is_none(), "planned twice");
+            }
+            Event::Token(token) => {
+                text += &token.text;
+                tokens.push(token.token);
+                all_logits.extend(token.logits);
+            }
+            Event::Finished { reason, text: rest, report } => {
+                text += &rest;
+                assert!(stream.blocking_recv().is_none(), "an event behind the last one");
+                let planned = planned.expect("planned before it finished");
+                assert_eq!(planned.tokens, report.tokens, "the plan changed");
+                return Ok(Answer { text, tokens, logits: all_logits, reason, report: *report });
+            }
+            Event::Failed(error) => return Err(error),
+        }
+    }
+    panic!("the stream ended without a last event")
+}

@@ -1,0 +1,7 @@
+//! Engines to test and how to ask them.
+
+mod asking;
+mod fake;
+
+pub use asking::{Answer, Ask, ask, ask_all, collect, try_ask};
+pub use fake::{Engines, document, text, words};

@@ -1,1 +1,0 @@
-//! Behaviour tests live in `behaviour/`.
