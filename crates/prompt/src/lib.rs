@@ -8,6 +8,8 @@
 //! of caches: references to stored documents are resolved before a request gets here.
 
 mod composer;
+#[cfg(test)]
+mod test_vocabulary;
 mod tokenizer;
 
 pub use composer::{

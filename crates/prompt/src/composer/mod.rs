@@ -11,6 +11,8 @@ mod input;
 mod segments;
 mod separator;
 
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -171,7 +171,9 @@ impl File {
             } else {
                 Kind::UserDefined
             };
-            tokens[token.id as usize] = (token.content.clone(), kind);
+            if let Some(entry) = tokens.get_mut(token.id as usize) {
+                *entry = (token.content.clone(), kind);
+            }
         }
         Vocabulary::new(tokens, spelling)
     }

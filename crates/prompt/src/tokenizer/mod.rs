@@ -10,9 +10,13 @@ mod error;
 mod gguf;
 mod json;
 mod sentencepiece;
+mod split;
 mod vocabulary;
 
-mod split;
+#[cfg(test)]
+mod json_tests;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -25,6 +29,8 @@ use bpe::Bpe;
 use sentencepiece::SentencePiece;
 use vocabulary::Vocabulary;
 
+#[cfg(test)]
+pub(crate) use byte_level::char_of;
 
 /// How the spelling of a control token in a text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
