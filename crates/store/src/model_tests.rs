@@ -3,7 +3,7 @@
 //! The test stands in for a backend: `contents` says what was last written to each page. Whatever a lease or a
 //! lookup promises must be there, so a page that is handed out too early is found by its contents.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use medley_kv::{DocumentKey, Namespace, PAGE_TOKENS, PageId, PrefixKey, TokenId, pages_for};
 
@@ -110,12 +110,9 @@ impl World {
         let Some(fresh) = self.reserve(pages - held.len()) else {
             return;
         };
-        let first = held.len();
+        let (first, namespace) = (held.len(), self.namespace);
         self.write(fresh.iter().map(Page::id).collect(), |i| {
-            format!(
-                "{:?}",
-                key_of(&self.namespace.clone(), &body[..(first + i + 1) * PAGE_TOKENS])
-            )
+            format!("{:?}", key_of(&namespace, &body[..(first + i + 1) * PAGE_TOKENS]))
         });
         let own: Vec<_> = held
             .iter()
@@ -153,54 +150,39 @@ impl World {
     /// Whatever is leased or resident holds what it should, and no page is missing.
     fn verify(&self) {
         self.residency.check();
-        let holds = |page: PageId, content: String| assert_eq!(self.contents[page.0 as usize], content);
         let r = &self.residency;
-        for entry in r
+        let documents: Vec<_> = r
             .documents
             .values()
             .chain(self.documents.iter().map(|lease| &lease.0))
-        {
+            .collect();
+        let prefixes = r
+            .prefixes
+            .values()
+            .map(|node| &node.entry)
+            .chain(self.prefixes.iter().map(|lease| &lease.0));
+        let prefixes: Vec<_> = prefixes.collect();
+        let holds = |page: PageId, content: String| assert_eq!(self.contents[page.0 as usize], content);
+        for entry in &documents {
             entry
                 .ids
                 .iter()
                 .enumerate()
                 .for_each(|(i, page)| holds(*page, format!("{:?} {i}", entry.key)));
         }
-        for entry in r
-            .prefixes
-            .values()
-            .map(|node| &node.entry)
-            .chain(self.prefixes.iter().map(|lease| &lease.0))
-        {
-            holds(entry.page.id(), format!("{:?}", entry.key));
-        }
-        let mut places: Vec<_> = r.pool().free_pages();
-        places.extend(self.private.iter().map(Page::id));
-        let documents = r
-            .documents
-            .values()
-            .chain(self.documents.iter().map(|lease| &lease.0));
-        let documents: HashSet<_> = documents.map(Arc::as_ptr).collect::<HashSet<_>>();
-        let prefixes = r
-            .prefixes
-            .values()
-            .map(|node| &node.entry)
-            .chain(self.prefixes.iter().map(|lease| &lease.0));
-        let shared: HashSet<_> = prefixes.map(|entry| entry.page.id()).collect();
-        let entries = r
-            .documents
-            .values()
-            .chain(self.documents.iter().map(|lease| &lease.0));
-        let owned: HashSet<_> = entries.flat_map(|entry| entry.ids.iter().copied()).collect();
-        assert!(documents.len() <= self.documents.len() + r.documents.len());
-        places.extend(shared);
-        places.extend(owned);
+        prefixes
+            .iter()
+            .for_each(|entry| holds(entry.page.id(), format!("{:?}", entry.key)));
+        let mut shared: HashSet<PageId> = documents
+            .iter()
+            .flat_map(|entry| entry.ids.iter().copied())
+            .collect();
+        shared.extend(prefixes.iter().map(|entry| entry.page.id()));
+        let mut places = r.pool().free_pages();
+        places.extend(self.private.iter().map(Page::id).chain(shared));
         places.sort_unstable();
-        assert_eq!(
-            places,
-            (0..self.contents.len() as u32).map(PageId).collect::<Vec<_>>(),
-            "a page leaks or is shared"
-        );
+        let all: Vec<_> = (0..self.contents.len() as u32).map(PageId).collect();
+        assert_eq!(places, all, "a page leaks or has two holders");
     }
 }
 
