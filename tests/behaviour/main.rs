@@ -8,4 +8,5 @@ mod harness;
 mod history;
 mod lifecycle;
 mod ratio;
+mod real_model;
 mod reuse;

@@ -2,6 +2,8 @@
 
 mod asking;
 mod fake;
+mod real;
 
 pub use asking::{Answer, Ask, ask, ask_all, collect, try_ask};
 pub use fake::{Engines, document, text, words};
+pub use real::small_model;

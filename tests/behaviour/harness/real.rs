@@ -1,0 +1,52 @@
+//! Engines on the small real model.
+
+use std::{path::PathBuf, sync::Arc};
+
+use medley_backend_mistralrs::{LoadOptions, ModelSource, PoolSize, load};
+use medley_engine::{Engine, EngineConfig};
+use medley_generate::TokenText;
+use medley_kv::{Namespace, Source, TokenId};
+
+/// File of the small default model.
+pub const SMALL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+
+/// A file that `tests/run` fetches.
+///
+/// # Panics
+/// If it is not there: these tests do not pass by not running.
+pub fn fetched(name: &str) -> PathBuf {
+    let folder = std::env::var_os("MEDLEY_TEST_MODELS").map(PathBuf::from);
+    let cache = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/medley/models"));
+    let path = folder.or(cache).unwrap_or_default().join(name);
+    assert!(path.is_file(), "{} is missing: tests/run fetches it", path.display());
+    path
+}
+
+/// Words are of no interest to these tests.
+struct Silent;
+
+impl TokenText for Silent {
+    fn bytes(&self, _: TokenId) -> &[u8] {
+        &[]
+    }
+}
+
+/// An engine on the small model with a pool of `pages` and `resident` of them for documents.
+pub fn small_model(pages: usize, resident: usize, step_rows: usize) -> Engine {
+    let source = ModelSource::Gguf(fetched(SMALL));
+    let options = LoadOptions { pool: PoolSize::Pages(pages), ..LoadOptions::default() };
+    let loaded = load(&source, &options).expect("the model loads");
+    let config = EngineConfig {
+        max_model_len: loaded.info.context_length,
+        max_sequences: 16,
+        max_queue: 64,
+        step_rows,
+        mixed_step_rows: step_rows,
+        resident_pages: resident,
+        namespace: Namespace::builder().field("model", loaded.info.fingerprint).build(),
+        resident_source: Source::Host,
+        end_of_text: Arc::new([]),
+        unsupported: None,
+    };
+    Engine::start(Box::new(loaded.backend), config, Arc::new(Silent)).expect("a thread")
+}
