@@ -1,1 +1,20 @@
-//! Load generator, quality evaluation and benchmarks.
+//! Measurements of a running engine: quality of blended answers, time to first token.
+//!
+//! Everything runs through the [`medley_generate::Generate`] port and the product's own composition of prompts,
+//! so what is measured is what is served. Results are files that can be compared later, with the machine and the
+//! commit in them. No HTTP here, and nothing that loads a model: the caller brings a [`Subject`].
+
+pub mod evaluation;
+mod machine;
+mod progress;
+mod quality;
+mod run;
+mod statistics;
+mod subject;
+pub mod ttft;
+
+pub use machine::{Date, Machine};
+pub use quality::{Divergence, f1, normalise};
+pub use run::{Run, RunError};
+pub use statistics::{mean, median, percentile};
+pub use subject::Subject;

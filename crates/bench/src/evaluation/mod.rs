@@ -1,0 +1,113 @@
+//! Quality of blended answers: rules and ratios against a full prefill.
+//!
+//! For every case the model answers greedily on an exact prefill. Then that answer is forced on the exact and on
+//! every blended prompt, and the next-token distributions are compared position by position. Results are appended
+//! to a file as they come; what is already in it is not run again.
+//!
+//! What this does not do: judge a model. A weak model has a low F1 with a full prefill too.
+
+mod case;
+mod ledger;
+mod measure;
+mod recipe;
+mod rule;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+pub use case::Case;
+pub use ledger::Record;
+pub use rule::{Rule, Unknown};
+pub use table::{Row, Table};
+
+use crate::{Subject, progress::Steps};
+use ledger::{Key, Ledger};
+use measure::Measurement;
+
+/// Tokens of the answer that distributions are compared over, at most.
+const COMPARED_TOKENS: usize = 20;
+/// Tokens of an answer that F1 counts, at most.
+const ANSWER_TOKENS: usize = 32;
+
+/// What to evaluate.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Cases: a JSON array, or JSON lines if the name ends in `.jsonl`.
+    pub data: PathBuf,
+    /// Cases to run, from the first; those whose prompt is longer than the context are passed over.
+    pub cases: usize,
+    /// Rules to compare.
+    pub rules: Vec<Rule>,
+    /// Ratios for every rule but `none`, 0 to 1.
+    pub ratios: Vec<medley_kv::Ratio>,
+    /// Layer of the deviation rule.
+    pub check_layer: u32,
+    /// Whether each rule also answers on its own, for F1.
+    pub answers: bool,
+    /// Results as JSON lines; appended to.
+    pub out: PathBuf,
+}
+
+/// Runs what is not in the results yet, and sums up all of them.
+pub async fn run(subject: &Subject, options: &Options) -> Result<Table> {
+    let cases = case::read(&options.data)?;
+    let data = options
+        .data
+        .file_stem()
+        .map(|s| s.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let mut ledger = Ledger::open(&options.out)?;
+    let prompts = recipe::prompts(subject, &cases)?;
+    let room = subject.card().max_model_len.saturating_sub(ANSWER_TOKENS);
+    let fitting = prompts
+        .into_iter()
+        .filter(|(_, prompt)| prompt.len() <= room)
+        .take(options.cases);
+    let fitting: Vec<_> = fitting.collect();
+    let plan = plan(options);
+    let steps = Steps::new(fitting.len() * plan.len());
+    for (case, prompt) in &fitting {
+        let key = |(rule, ratio): &(Rule, medley_kv::Ratio)| {
+            Key::new(subject, &data, case, &rule.label(), ratio.get())
+        };
+        let missing: Vec<_> = plan
+            .iter()
+            .filter(|p| !ledger.has(&key(p), options.answers))
+            .collect();
+        (missing.len()..plan.len()).for_each(|_| steps.step());
+        if missing.is_empty() {
+            continue;
+        }
+        steps.now(&format!(
+            "case {}: full prefill of {} tokens",
+            case.id,
+            prompt.len()
+        ));
+        let measurement = Measurement::new(subject, options, case, prompt).await?;
+        ledger.append(measurement.reference(Key::new(subject, &data, case, "full", 1.0)))?;
+        for (rule, ratio) in missing {
+            steps.now(&format!("case {}: {} at {}", case.id, rule.label(), ratio.get()));
+            let record = measurement.of(*rule, *ratio, key(&(*rule, *ratio))).await;
+            ledger.append(record.with_context(|| format!("case {}, {}", case.id, rule.label()))?)?;
+            steps.step();
+        }
+    }
+    steps.finish();
+    let ids: Vec<&str> = fitting.iter().map(|(case, _)| case.id.as_str()).collect();
+    Ok(Table::new(subject, &data, &ids, ledger.records()))
+}
+
+/// All pairs of rule and ratio.
+fn plan(options: &Options) -> Vec<(Rule, medley_kv::Ratio)> {
+    let of_rule = |rule: Rule| {
+        let ratios = if rule.repairs() {
+            options.ratios.clone()
+        } else {
+            vec![medley_kv::Ratio::ZERO]
+        };
+        ratios.into_iter().map(move |ratio| (rule, ratio))
+    };
+    options.rules.iter().copied().flat_map(of_rule).collect()
+}
