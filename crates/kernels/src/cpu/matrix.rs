@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::disjoint::Disjoint;
 use super::lanes::{Kernel, Lanes, dispatch};
 use super::pool::Threads;
-use super::tile::{HEIGHT, Operands, WIDTH, tile};
+use super::tile::{HEIGHT, Operands, WIDTH, heights, tile};
 
 /// Rows that a task takes through the weights: their stretch of `k` stays in the second-level cache.
 const BLOCK_ROWS: usize = 16 * HEIGHT;
@@ -189,16 +189,4 @@ impl Block<'_> {
             resume: terms.start > 0,
         }
     }
-}
-
-/// Splits rows into tiles of almost equal height: `(first row, height)`.
-#[inline(always)]
-fn heights(rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
-    let mut left = rows.len().div_ceil(HEIGHT);
-    let mut next = rows.start;
-    std::iter::from_fn(move || {
-        let height = (rows.end - next).div_ceil(left.max(1));
-        (left, next) = (left.saturating_sub(1), next + height);
-        (height > 0).then_some((next - height, height))
-    })
 }

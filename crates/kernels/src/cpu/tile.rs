@@ -3,6 +3,8 @@
 //! Every element is one chain of fused multiply-adds over `k` ascending, whatever the tile's shape; a chain may
 //! rest in memory between two calls. So shapes can be chosen freely for speed.
 
+use std::ops::Range;
+
 use super::lanes::{LANES, Lanes};
 
 /// Columns of a panel.
@@ -51,6 +53,34 @@ pub unsafe fn tile<L: Lanes>(rows: usize, panels: usize, at: Operands) {
             _ => row_of_tiles::<L, 6, 2>(panels, at),
         }
     }
+}
+
+/// [`tile`] for any number of rows, in tiles of almost equal height.
+///
+/// # Safety
+/// As [`tile`].
+#[inline(always)]
+pub unsafe fn tile_rows<L: Lanes>(rows: usize, panels: usize, at: Operands) {
+    for (row, height) in heights(0..rows) {
+        let (a, c) = (
+            at.a.wrapping_add(row * at.a_stride),
+            at.c.wrapping_add(row * at.c_stride),
+        );
+        // SAFETY: the caller's promise.
+        unsafe { tile::<L>(height, panels, Operands { a, c, ..at }) }
+    }
+}
+
+/// Splits rows into tiles of almost equal height: `(first row, height)`.
+#[inline(always)]
+pub fn heights(rows: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
+    let mut left = rows.len().div_ceil(HEIGHT);
+    let mut next = rows.start;
+    std::iter::from_fn(move || {
+        let height = (rows.end - next).div_ceil(left.max(1));
+        (left, next) = (left.saturating_sub(1), next + height);
+        (height > 0).then_some((next - height, height))
+    })
 }
 
 /// `V` vectors at a time while there are so many, then panel by panel.

@@ -28,34 +28,77 @@ pub struct PartView<'a> {
     pub hidden: Option<&'a [u64]>,
 }
 
-impl PartView<'_> {
-    /// Slots of page `page` that a row at `position` sees: bit `i` is slot `64 · page + i`.
-    pub fn visible(&self, page: usize, position: u32) -> u64 {
-        let first = page * PAGE_TOKENS;
-        let used = lowest(self.len.saturating_sub(first));
-        let hidden = self.hidden.map_or(0, |words| words[page]);
-        used & !hidden & self.reached(first, position)
+/// One page of a part.
+pub(super) struct PageView<'a> {
+    /// Slots in use and not hidden.
+    open: u64,
+    positions: Positions<'a>,
+    /// Rows before this position see nothing.
+    first: u64,
+    /// Rows from this position on see all open slots.
+    last: u64,
+}
+
+impl<'a> PartView<'a> {
+    /// Pages that hold slots in use.
+    pub(super) fn used_pages(&self) -> usize {
+        self.len.div_ceil(PAGE_TOKENS)
     }
 
-    /// Slots from `first` on whose position is at most `position`.
-    fn reached(&self, first: usize, position: u32) -> u64 {
+    pub(super) fn page(&self, page: usize) -> PageView<'a> {
+        let start = page * PAGE_TOKENS;
+        let used = (self.len - start).min(PAGE_TOKENS);
+        let hidden = self.hidden.map_or(0, |words| words[page]);
+        let open = lowest(used as u64) & !hidden;
         match self.positions {
-            Positions::From(start) => {
-                let slots = (u64::from(position) + 1).saturating_sub(u64::from(start));
-                lowest((slots as usize).saturating_sub(first))
+            Positions::From(from) => {
+                let first = u64::from(from) + start as u64;
+                let positions = Positions::From(from + start as u32);
+                PageView {
+                    open,
+                    positions,
+                    first,
+                    last: first + used as u64 - 1,
+                }
             }
             Positions::List(list) => {
-                let list = &list[first.min(list.len())..];
-                let bits = list.iter().take(PAGE_TOKENS).enumerate();
-                bits.fold(0, |word, (i, &held)| word | u64::from(held <= position) << i)
+                let list = &list[start..start + used];
+                let (first, last) = list.iter().fold((u32::MAX, 0), |(a, b), &p| (a.min(p), b.max(p)));
+                PageView {
+                    open,
+                    positions: Positions::List(list),
+                    first: first.into(),
+                    last: last.into(),
+                }
             }
         }
     }
 }
 
+impl PageView<'_> {
+    /// Slots that a row at `position` sees: bit `i` is the page's slot `i`.
+    pub fn visible(&self, position: u32) -> u64 {
+        let at = u64::from(position);
+        if at >= self.last {
+            return self.open;
+        }
+        if at < self.first {
+            return 0;
+        }
+        let reached = match self.positions {
+            Positions::From(first) => lowest(at - u64::from(first) + 1),
+            Positions::List(list) => list
+                .iter()
+                .enumerate()
+                .fold(0, |word, (i, &held)| word | u64::from(held <= position) << i),
+        };
+        self.open & reached
+    }
+}
+
 /// A word whose lowest `count` bits are set.
-fn lowest(count: usize) -> u64 {
-    if count >= PAGE_TOKENS {
+pub(super) fn lowest(count: u64) -> u64 {
+    if count >= PAGE_TOKENS as u64 {
         u64::MAX
     } else {
         (1 << count) - 1

@@ -83,4 +83,34 @@ impl Lanes for Avx2 {
             _mm256_blendv_ps(no.0, yes.0, _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lane)))
         })
     }
+
+    #[inline(always)]
+    fn transpose(rows: [Self; LANES]) -> [Self; LANES] {
+        let r = rows.map(|row| row.0);
+        // SAFETY: runs under `run`.
+        unsafe {
+            // Pairs of elements of two rows, then fours of four rows, within each half of a register.
+            let low: [_; 4] = std::array::from_fn(|i| _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]));
+            let high: [_; 4] = std::array::from_fn(|i| _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]));
+            let fours = |i: usize| {
+                let (a, b) = (2 * i, 2 * i + 1);
+                [
+                    _mm256_shuffle_ps::<0x44>(low[a], low[b]),
+                    _mm256_shuffle_ps::<0xee>(low[a], low[b]),
+                    _mm256_shuffle_ps::<0x44>(high[a], high[b]),
+                    _mm256_shuffle_ps::<0xee>(high[a], high[b]),
+                ]
+            };
+            let (first, last) = (fours(0), fours(1));
+            std::array::from_fn(|i| {
+                let (a, b) = (first[i % 4], last[i % 4]);
+                let half = if i < 4 {
+                    _mm256_permute2f128_ps::<0x20>(a, b)
+                } else {
+                    _mm256_permute2f128_ps::<0x31>(a, b)
+                };
+                Self(half)
+            })
+        }
+    }
 }

@@ -47,6 +47,9 @@ pub trait Lanes: Copy {
     /// `2^self` for whole numbers from -126 to 127.
     fn power_of_two(self) -> Self;
 
+    /// Lane `j` of result `i` is lane `i` of `rows[j]`.
+    fn transpose(rows: [Self; LANES]) -> [Self; LANES];
+
     /// Zero in all lanes.
     #[inline(always)]
     fn zero() -> Self {
@@ -80,12 +83,13 @@ pub trait Lanes: Copy {
         ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]))
     }
 
-    /// The largest lane; any lane but NaN if there is one.
+    /// The largest lane, if none is NaN.
     #[inline(always)]
     fn largest(self) -> f32 {
-        self.to_array()
-            .into_iter()
-            .fold(f32::NEG_INFINITY, |max, x| if x > max { x } else { max })
+        let larger = |a: f32, b: f32| if a > b { a } else { b };
+        let x = self.to_array();
+        let half: [f32; 4] = std::array::from_fn(|i| larger(x[i], x[i + 4]));
+        larger(larger(half[0], half[2]), larger(half[1], half[3]))
     }
 }
 

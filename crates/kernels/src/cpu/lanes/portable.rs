@@ -90,4 +90,9 @@ impl Lanes for Portable {
                 .map(|x| f32::from_bits(((x as i32).wrapping_add(127) as u32) << 23)),
         )
     }
+
+    #[inline(always)]
+    fn transpose(rows: [Self; LANES]) -> [Self; LANES] {
+        std::array::from_fn(|i| Self(std::array::from_fn(|j| rows[j].0[i])))
+    }
 }
