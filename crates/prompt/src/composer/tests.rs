@@ -376,11 +376,9 @@ fn a_text_prompt_is_split_at_the_separator() {
     );
     let input = joined(&["<|im_end|>", "<|im_end|>", "<|im_end|>"]);
     let prompt = composer.compose(input).expect("composed").prompt;
-    assert_eq!(
-        prompt.tokens().iter().filter(|token| token.0 == 1).count(),
-        2,
-        "the document's is text"
-    );
+    let controls = |segment: &Segment| segment.tokens().iter().filter(|token| token.0 == 1).count();
+    let controls: Vec<_> = prompt.segments().iter().map(controls).collect();
+    assert_eq!(controls, [1, 0, 1], "the document's is text");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use medley_kv::TokenId;
 
-use super::vocabulary::Vocabulary;
+use super::vocabulary::{Kind, Vocabulary};
 
 const SPELLINGS: [&str; 12] = [
     "</s>",
@@ -26,13 +26,11 @@ pub(crate) fn is_known(spelling: &str) -> bool {
     SPELLINGS.contains(&spelling)
 }
 
-/// The tokens of `table` that end a text: `eos` first.
+/// The tokens of `table` that end a text: `eos`, then the control tokens that are known to.
 pub(crate) fn tokens(table: &Vocabulary, eos: Option<TokenId>) -> Vec<TokenId> {
     let known = table
         .iter()
-        .filter(|(_, text, _)| is_known(text))
-        .map(|(id, _, _)| id);
-    eos.into_iter()
-        .chain(known.filter(|id| Some(*id) != eos))
-        .collect()
+        .filter(|(_, text, kind)| *kind == Kind::Control && is_known(text));
+    let others = known.map(|(id, _, _)| id).filter(|id| Some(*id) != eos);
+    eos.into_iter().chain(others).collect()
 }

@@ -157,3 +157,23 @@ fn files_of_other_kinds_are_refused_with_the_reason() {
     assert!(Tokenizer::from_json(b"{", None).is_err());
     assert!(Tokenizer::from_json(b"[]", None).is_err());
 }
+
+#[test]
+fn only_added_tokens_of_a_file_can_end_a_text() {
+    let mut file = file();
+    file["model"]["vocab"]["</s>"] = 500.into();
+    let mut end = file["added_tokens"][2].clone();
+    (end["id"], end["content"]) = (501.into(), "<|endoftext|>".into());
+    file["added_tokens"].as_array_mut().expect("list").push(end);
+    let tokenizer = read(&file, &config()).expect("file");
+    assert_eq!(
+        tokenizer.end_of_text(),
+        [1, 501].map(TokenId),
+        "500 is a piece of text"
+    );
+    assert!(
+        !tokenizer
+            .encode("<|endoftext|>", Specials::AsText)
+            .contains(&TokenId(501))
+    );
+}
