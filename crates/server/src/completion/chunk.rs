@@ -1,0 +1,130 @@
+//! The events of a choice as chunks of a stream.
+
+use medley_generate::Event;
+use medley_openai::{CompletionChoice, CompletionChunk, CompletionLogprobs, Usage};
+use medley_prompt::Tokenizer;
+
+use super::{
+    logprobs::{self, Offset},
+    outcome::{Answer, OBJECT},
+};
+
+/// Turns events into chunks; holds what has to be known from one to the next.
+pub(super) struct Chunks {
+    answer: Answer,
+    offsets: Vec<Offset>,
+    tokens: usize,
+}
+
+impl Chunks {
+    pub(super) fn new(answer: Answer) -> Self {
+        Self {
+            offsets: vec![Offset::default(); answer.choices()],
+            answer,
+            tokens: 0,
+        }
+    }
+
+    pub(super) fn answer(&mut self) -> &mut Answer {
+        &mut self.answer
+    }
+
+    /// The chunks ahead of all others: what each text begins with.
+    pub(super) fn opening(&self) -> Vec<CompletionChunk> {
+        let indices = 0..self.answer.choices();
+        let echoes = indices
+            .map(|index| (index, self.answer.echo(index)))
+            .filter(|(_, echo)| !echo.is_empty());
+        echoes
+            .map(|(index, echo)| self.chunk(self.text(index, echo.to_owned())))
+            .collect()
+    }
+
+    /// The chunk of an event, if it brings anything: text that is not certain yet brings none.
+    pub(super) fn of(
+        &mut self,
+        index: usize,
+        event: Event,
+        tokenizer: &Tokenizer,
+    ) -> Option<CompletionChunk> {
+        match event {
+            Event::Token(_) if self.answer.shape.discards_output() => None,
+            Event::Token(token) => {
+                self.tokens += 1;
+                let logprobs = self.logprobs(index, &token, tokenizer);
+                let has_news = logprobs.is_some() || !token.text.is_empty();
+                let choice = CompletionChoice {
+                    logprobs,
+                    ..self.text(index, token.text)
+                };
+                has_news.then(|| self.chunk(choice))
+            }
+            Event::Finished { reason, text, report } => {
+                self.answer.ledger.enter(index, *report);
+                let text = if self.answer.shape.discards_output() {
+                    String::new()
+                } else {
+                    text
+                };
+                let finish_reason = Some(self.answer.finish_reason(reason));
+                let choice = CompletionChoice {
+                    finish_reason,
+                    ..self.text(index, text)
+                };
+                Some(self.chunk(choice))
+            }
+            // Plans of further choices, and failures, which the caller has taken.
+            Event::Planned(_) | Event::Failed(_) => None,
+        }
+    }
+
+    /// The last chunk, if one was asked for.
+    pub(super) fn closing(&self) -> Option<CompletionChunk> {
+        let stream = self.answer.shape.stream?;
+        stream.usage.then(|| CompletionChunk {
+            choices: Vec::new(),
+            usage: Some(Some(self.usage())),
+            medley: Some(self.answer.ledger.medley()),
+            ..self.chunk(CompletionChoice::default())
+        })
+    }
+
+    fn logprobs(
+        &mut self,
+        index: usize,
+        token: &medley_generate::TokenEvent,
+        tokenizer: &Tokenizer,
+    ) -> Option<CompletionLogprobs> {
+        self.answer.shape.logprobs?;
+        let mut list = CompletionLogprobs::default();
+        logprobs::add(&mut list, self.offsets.get_mut(index)?, token, tokenizer);
+        Some(list)
+    }
+
+    fn text(&self, index: usize, text: String) -> CompletionChoice {
+        CompletionChoice {
+            index,
+            text,
+            ..CompletionChoice::default()
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        self.answer.ledger.usage(self.tokens)
+    }
+
+    /// `usage` is absent unless asked for; then it is `null` before the end, or the usage so far if continuous.
+    fn chunk(&self, choice: CompletionChoice) -> CompletionChunk {
+        let head = &self.answer.head;
+        let stream = self.answer.shape.stream.filter(|stream| stream.usage);
+        CompletionChunk {
+            id: head.id.clone(),
+            object: OBJECT,
+            created: head.created,
+            model: head.model.clone(),
+            choices: vec![choice],
+            usage: stream.map(|stream| stream.continuous.then(|| self.usage())),
+            medley: None,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The choices of a request while they run. Dropping them cancels them.
+
+use std::collections::VecDeque;
+
+use futures::{StreamExt, stream::SelectAll};
+use medley_generate::{Capture, Event, GenerateError, Request, Sampling, SubmitError};
+
+use super::{
+    ledger::Ledger,
+    outcome::Answer,
+    prepare::{Prepared, PreparedPrompt},
+    shape::Shape,
+    tracked::Tracked,
+};
+use crate::{AppState, Engine, error::ApiError, request_id::RequestId};
+
+/// Events of all choices, each choice's in order.
+pub(crate) struct Running {
+    choices: SelectAll<Tracked>,
+    /// Events that came while the plans were waited for.
+    early: VecDeque<(usize, Event)>,
+    request_id: RequestId,
+}
+
+/// Queues one engine request a choice, prompt by prompt. If one is refused, those before it are cancelled.
+pub(crate) fn submit(
+    prepared: Prepared,
+    state: &AppState,
+    engine: &Engine,
+    request_id: RequestId,
+) -> Result<Answer, ApiError> {
+    let Prepared {
+        model,
+        shape,
+        prompts,
+    } = prepared;
+    let mut running = Running {
+        choices: SelectAll::new(),
+        early: VecDeque::new(),
+        request_id,
+    };
+    for (p, prompt) in prompts.iter().enumerate() {
+        for k in 0..shape.n {
+            let index = p * shape.n + k;
+            let events = engine.generate.submit(request(prompt, &shape, index));
+            let events = events.map_err(|error| refused(error, p, &mut running))?;
+            let meter = state.metrics().meter(k == 0);
+            running.choices.push(Tracked::new(index, events, meter));
+        }
+    }
+    Ok(Answer::new(model, shape, prompts, running))
+}
+
+/// The engine's request for choice `index` of the whole request, which takes the seed plus its index.
+fn request(prompt: &PreparedPrompt, shape: &Shape, index: usize) -> Request {
+    let seed = shape.sampling.seed.map(|seed| seed.wrapping_add(index as u64));
+    Request {
+        prompt: prompt.prompt.clone(),
+        blend: shape.blend,
+        cache_salt: shape.cache_salt.clone(),
+        sampling: Sampling {
+            seed,
+            ..shape.sampling
+        },
+        max_tokens: prompt.max_tokens,
+        stop: shape.stop.clone(),
+        stop_tokens: shape.stop_tokens.clone(),
+        logprobs: shape.logprobs,
+        capture: Capture::default(),
+    }
+}
+
+fn refused(error: SubmitError, prompt: usize, running: &mut Running) -> ApiError {
+    running.give_up();
+    match error {
+        SubmitError::QueueFull => ApiError::QueueFull,
+        SubmitError::ShuttingDown => ApiError::ShuttingDown,
+        SubmitError::CheckLayer { .. } => ApiError::invalid("blend.check_layer", error.to_string()),
+        SubmitError::TooLarge { needed, pages } => ApiError::KvCapacity { needed, pages },
+        SubmitError::PromptTooLong { tokens, context } => ApiError::ContextLength {
+            prompt,
+            tokens,
+            context,
+            documents: String::new(),
+        },
+    }
+}
+
+impl Running {
+    /// The next event of any choice; `None` once all have finished. After an error the others are given up.
+    pub(super) async fn next(&mut self) -> Option<Result<(usize, Event), ApiError>> {
+        let next = match self.early.pop_front() {
+            Some(early) => Some(early),
+            None => self.choices.next().await,
+        };
+        match next? {
+            (_, Event::Failed(error)) => Some(Err(self.failed(error))),
+            event => Some(Ok(event)),
+        }
+    }
+
+    /// Waits until the ledger knows the plan of every prompt. Other events are kept.
+    pub(super) async fn planned(&mut self, ledger: &mut Ledger) -> Result<(), ApiError> {
+        while !ledger.is_complete() {
+            match self.choices.next().await {
+                Some((index, Event::Planned(report))) => ledger.enter(index, *report),
+                Some((_, Event::Failed(error))) => return Err(self.failed(error)),
+                Some(event) => self.early.push_back(event),
+                None => {
+                    return Err(self.failed(GenerateError::Engine("a prompt was never planned".to_owned())));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, error: GenerateError) -> ApiError {
+        self.give_up();
+        match error {
+            GenerateError::ShuttingDown => ApiError::ShuttingDown,
+            GenerateError::Engine(error) => {
+                tracing::error!(request_id = %self.request_id, error, "the engine failed");
+                ApiError::Server(self.request_id.clone())
+            }
+        }
+    }
+
+    /// Drops all choices; they did not end of themselves.
+    fn give_up(&mut self) {
+        self.choices.iter_mut().for_each(Tracked::give_up);
+        self.choices.clear();
+        self.early.clear();
+    }
+}

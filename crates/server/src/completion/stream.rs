@@ -1,0 +1,96 @@
+//! An answer as a stream of server-sent events.
+//!
+//! The body owns the running choices: when the client goes away the body is dropped and with it they are cancelled.
+//! A failure after the start is an event, after which the stream ends without `[DONE]`.
+
+use std::{collections::VecDeque, convert::Infallible, time::Duration};
+
+use axum::response::{
+    IntoResponse, Response, Sse,
+    sse::{Event as SseEvent, KeepAlive},
+};
+use futures::stream;
+use medley_prompt::Tokenizer;
+use serde::Serialize;
+
+use super::{chunk::Chunks, outcome::Answer};
+use crate::readiness::InFlight;
+
+/// The response of an answer whose prompts are planned.
+pub(crate) fn stream(
+    answer: Answer,
+    tokenizer: Tokenizer,
+    in_flight: InFlight,
+    keep_alive: Duration,
+) -> Response {
+    let headers = answer.ledger.headers();
+    let source = Source::new(answer, tokenizer, in_flight);
+    let events = stream::unfold(source, |mut source| async move {
+        let event = source.next().await?;
+        Some((Ok::<_, Infallible>(event), source))
+    });
+    let sse = Sse::new(events).keep_alive(KeepAlive::new().interval(keep_alive));
+    (headers, sse).into_response()
+}
+
+/// Where a stream stands.
+struct Source {
+    chunks: Chunks,
+    tokenizer: Tokenizer,
+    ready: VecDeque<SseEvent>,
+    ended: bool,
+    _in_flight: InFlight,
+}
+
+impl Source {
+    fn new(answer: Answer, tokenizer: Tokenizer, in_flight: InFlight) -> Self {
+        let chunks = Chunks::new(answer);
+        let ready = chunks.opening().iter().map(event).collect();
+        Self {
+            chunks,
+            tokenizer,
+            ready,
+            ended: false,
+            _in_flight: in_flight,
+        }
+    }
+
+    async fn next(&mut self) -> Option<SseEvent> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.ended {
+                return None;
+            }
+            self.advance().await;
+        }
+    }
+
+    async fn advance(&mut self) {
+        match self.chunks.answer().running.next().await {
+            Some(Ok((index, happened))) => {
+                self.ready.extend(
+                    self.chunks
+                        .of(index, happened, &self.tokenizer)
+                        .as_ref()
+                        .map(event),
+                );
+            }
+            Some(Err(error)) => {
+                self.ready.push_back(event(&error.body()));
+                self.ended = true;
+            }
+            None => {
+                self.ready.extend(self.chunks.closing().as_ref().map(event));
+                self.ready.push_back(SseEvent::default().data("[DONE]"));
+                self.ended = true;
+            }
+        }
+    }
+}
+
+/// One line of JSON; strings and numbers always encode.
+fn event(value: &impl Serialize) -> SseEvent {
+    SseEvent::default().data(serde_json::to_string(value).unwrap_or_default())
+}

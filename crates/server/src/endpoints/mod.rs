@@ -1,0 +1,9 @@
+//! The endpoints, one file each.
+
+pub(crate) mod completions;
+pub(crate) mod health;
+pub(crate) mod live;
+pub(crate) mod metrics;
+pub(crate) mod models;
+pub(crate) mod openapi;
+pub(crate) mod version;

@@ -1,0 +1,17 @@
+//! The server over HTTP, with a scripted engine behind the port. Tests are named as facts.
+
+mod batches;
+mod clients;
+mod documents;
+mod errors;
+mod fake;
+mod logprobs;
+mod metrics;
+mod openapi;
+mod operations;
+mod parameters;
+mod reports;
+mod setup;
+mod shutdown;
+mod streams;
+mod whole;

@@ -1,0 +1,124 @@
+//! The server on a socket, up to its end.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::Arc,
+    time::Duration,
+};
+
+use medley_generate::FinishReason;
+use medley_server::{AppState, Phase, Readiness, router, serve};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+
+use crate::{
+    fake::{Fake, Play, finished, planned, token},
+    setup::{config, engine},
+};
+
+struct Running {
+    address: SocketAddr,
+    readiness: Readiness,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<std::io::Result<()>>,
+}
+
+async fn start(fake: &Arc<Fake>, timeout: Duration) -> Running {
+    let readiness = Readiness::loading();
+    readiness.ready(engine(fake));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let shutdown = async {
+        stopped.await.expect("the test lives");
+    };
+    let router = router(AppState::new(config(), readiness.clone()));
+    let served = tokio::spawn(serve(listener, router, readiness.clone(), timeout, shutdown));
+    Running {
+        address,
+        readiness,
+        stop,
+        served,
+    }
+}
+
+/// Sends a request on a connection of its own and reads to its end, on a thread of its own.
+fn exchange(address: SocketAddr, request: String) -> JoinHandle<String> {
+    tokio::task::spawn_blocking(move || {
+        let mut connection = TcpStream::connect(address).expect("connected");
+        connection.write_all(request.as_bytes()).expect("sent");
+        let mut response = String::new();
+        // A connection that is cut off yields what came before.
+        let _ = connection.read_to_string(&mut response);
+        response
+    })
+}
+
+fn health() -> String {
+    "GET /health HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".to_owned()
+}
+
+fn stream() -> String {
+    let body = r#"{"prompt":"Hi","stream":true}"#;
+    let head =
+        "POST /v1/completions HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json";
+    format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+async fn draining(readiness: &Readiness) {
+    while readiness.phase() != Phase::Draining {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn on_shutdown_running_requests_finish_and_others_get_503() {
+    let fake = Fake::new(|_, request| Play::Open(vec![planned(request), token("a")]));
+    let running = start(&fake, Duration::from_secs(60)).await;
+    assert!(
+        exchange(running.address, health())
+            .await
+            .expect("joined")
+            .contains(" 200 ")
+    );
+    let streaming = exchange(running.address, stream());
+    fake.submitted(1).await;
+    running.stop.send(()).expect("running");
+    draining(&running.readiness).await;
+    let refused = exchange(running.address, health()).await.expect("joined");
+    assert!(
+        refused.contains(" 503 ") && refused.contains("shutting_down"),
+        "{refused}"
+    );
+    let refused = exchange(running.address, stream()).await.expect("joined");
+    assert!(refused.contains(" 503 "), "{refused}");
+    assert!(!running.served.is_finished());
+    let end = finished(&fake.requests()[0], FinishReason::Stop, "z");
+    fake.sender(0).send(end).expect("received");
+    let streamed = streaming.await.expect("joined");
+    assert!(
+        streamed.contains("\"z\"") && streamed.contains("[DONE]"),
+        "{streamed}"
+    );
+    running.served.await.expect("joined").expect("served");
+}
+
+#[tokio::test]
+async fn requests_that_outlast_the_timeout_do_not_hold_the_server() {
+    let fake = Fake::new(|_, request| Play::Open(vec![planned(request)]));
+    let running = start(&fake, Duration::ZERO).await;
+    let streaming = exchange(running.address, stream());
+    fake.submitted(1).await;
+    running.stop.send(()).expect("running");
+    running.served.await.expect("joined").expect("served");
+    // Lets the connection and with it the client's thread end.
+    fake.open.lock().expect("lock").clear();
+    drop(streaming);
+}
+
+#[tokio::test]
+async fn an_idle_server_stops_at_once() {
+    let running = start(&Fake::says(&["x"]), Duration::from_secs(60)).await;
+    running.stop.send(()).expect("running");
+    running.served.await.expect("joined").expect("served");
+}
