@@ -89,8 +89,8 @@ impl Kernel for RmsNorm<'_> {
         let width = self.weight.len();
         for (x, out) in self.x.chunks_exact(width).zip(self.out.chunks_exact_mut(width)) {
             let mean = sum_of_squares::<L>(x) / width as f32;
-            let inverse = L::splat(1.0 / (mean + self.eps).sqrt());
-            zip(out, x, self.weight, |x: L, weight| x.mul(inverse).mul(weight));
+            let inverse = 1.0 / (mean + self.eps).sqrt();
+            zip::<L, _>(out, x, self.weight, &Normal(inverse));
         }
     }
 }
@@ -98,9 +98,12 @@ impl Kernel for RmsNorm<'_> {
 #[inline(always)]
 fn sum_of_squares<L: Lanes>(x: &[f32]) -> f32 {
     let (whole, tail) = x.as_chunks::<LANES>();
-    let square = |sum: L, x: &[f32; LANES]| L::from_array(x).fma(L::from_array(x), sum);
-    let sum = whole.iter().fold(L::zero(), square);
-    square(sum, &padded(tail)).sum()
+    let mut sum = L::zero();
+    for x in whole {
+        sum = L::from_array(x).fma(L::from_array(x), sum);
+    }
+    let last = L::from_array(&padded(tail));
+    last.fma(last, sum).sum()
 }
 
 struct SiluMul<'a> {
@@ -120,23 +123,48 @@ impl Kernel for SiluMul<'_> {
             .zip(self.out.chunks_exact_mut(self.inner));
         for (gate_up, out) in rows {
             let (gate, up) = gate_up.split_at(self.inner);
-            let one = L::splat(1.0);
-            zip(out, gate, up, |gate: L, up| {
-                gate.div(one.add(exp(L::zero().sub(gate)))).mul(up)
-            });
+            zip::<L, _>(out, gate, up, &Gated);
         }
     }
 }
 
-/// `out = each(x, y)`, eight elements at a time.
+/// A function of two elements. A trait and not a closure, because a closure can't be told to be inlined, and what is
+/// not inlined is not compiled for the processor's vectors.
+trait Elementwise {
+    fn of<L: Lanes>(&self, x: L, y: L) -> L;
+}
+
+/// `x · factor · weight`
+struct Normal(f32);
+
+impl Elementwise for Normal {
+    #[inline(always)]
+    fn of<L: Lanes>(&self, x: L, weight: L) -> L {
+        x.mul(L::splat(self.0)).mul(weight)
+    }
+}
+
+/// `silu(gate) · up`
+struct Gated;
+
+impl Elementwise for Gated {
+    #[inline(always)]
+    fn of<L: Lanes>(&self, gate: L, up: L) -> L {
+        gate.div(L::splat(1.0).add(exp(L::zero().sub(gate)))).mul(up)
+    }
+}
+
+/// `out = f(x, y)`, eight elements at a time.
 #[inline(always)]
-fn zip<L: Lanes>(out: &mut [f32], x: &[f32], y: &[f32], each: impl Fn(L, L) -> L) {
+fn zip<L: Lanes, F: Elementwise>(out: &mut [f32], x: &[f32], y: &[f32], f: &F) {
     let (out, out_tail) = out.as_chunks_mut::<LANES>();
     let (x, x_tail) = x.as_chunks::<LANES>();
     let (y, y_tail) = y.as_chunks::<LANES>();
     for ((out, x), y) in out.iter_mut().zip(x).zip(y) {
-        *out = each(L::from_array(x), L::from_array(y)).to_array();
+        *out = f.of(L::from_array(x), L::from_array(y)).to_array();
     }
-    let last = each(L::from_array(&padded(x_tail)), L::from_array(&padded(y_tail))).to_array();
+    let last = f
+        .of(L::from_array(&padded(x_tail)), L::from_array(&padded(y_tail)))
+        .to_array();
     out_tail.copy_from_slice(&last[..out_tail.len()]);
 }

@@ -146,11 +146,11 @@ fn transpose<L: Lanes>(keys: &[f32], dim: usize, panels: usize, out: &mut [f32])
 fn eight_slots<L: Lanes>(keys: &[f32], dim: usize, out: &mut [f32]) {
     let whole = dim - dim % LANES;
     for first in (0..whole).step_by(LANES) {
-        let rows = std::array::from_fn(|slot| {
-            // The length is known; the conversion can't fail.
-            let row = keys[slot * dim + first..].first_chunk().unwrap_or(&[0.0; LANES]);
-            L::from_array(row)
-        });
+        let mut rows = [L::zero(); LANES];
+        for (slot, row) in rows.iter_mut().enumerate() {
+            // The slice is long enough; the conversion can't fail.
+            *row = L::from_array(keys[slot * dim + first..].first_chunk().unwrap_or(&[0.0; LANES]));
+        }
         for (i, column) in L::transpose(rows).into_iter().enumerate() {
             out[(first + i) * WIDTH..][..LANES].copy_from_slice(&column.to_array());
         }

@@ -107,8 +107,9 @@ fn one_by_one<L: Lanes>(sums: &mut [f32], width: usize, scores: &Scores<'_>, val
         for (slot, values) in values.chunks_exact(width).enumerate() {
             if scores.visible[query / group] >> slot & 1 == 1 {
                 let (weight, (values, _)) = (L::splat(weights[slot]), values.as_chunks::<LANES>());
-                let lanes = sums.iter_mut().zip(values);
-                lanes.for_each(|(sum, v)| *sum = weight.fma(L::from_array(v), L::from_array(sum)).to_array());
+                for (sum, values) in sums.iter_mut().zip(values) {
+                    *sum = weight.fma(L::from_array(values), L::from_array(sum)).to_array();
+                }
             }
         }
     }

@@ -86,31 +86,41 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn transpose(rows: [Self; LANES]) -> [Self; LANES] {
-        let r = rows.map(|row| row.0);
+        let [r0, r1, r2, r3, r4, r5, r6, r7] = rows;
         // SAFETY: runs under `run`.
         unsafe {
-            // Pairs of elements of two rows, then fours of four rows, within each half of a register.
-            let low: [_; 4] = std::array::from_fn(|i| _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]));
-            let high: [_; 4] = std::array::from_fn(|i| _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]));
-            let fours = |i: usize| {
-                let (a, b) = (2 * i, 2 * i + 1);
-                [
-                    _mm256_shuffle_ps::<0x44>(low[a], low[b]),
-                    _mm256_shuffle_ps::<0xee>(low[a], low[b]),
-                    _mm256_shuffle_ps::<0x44>(high[a], high[b]),
-                    _mm256_shuffle_ps::<0xee>(high[a], high[b]),
-                ]
-            };
-            let (first, last) = (fours(0), fours(1));
-            std::array::from_fn(|i| {
-                let (a, b) = (first[i % 4], last[i % 4]);
-                let half = if i < 4 {
-                    _mm256_permute2f128_ps::<0x20>(a, b)
-                } else {
-                    _mm256_permute2f128_ps::<0x31>(a, b)
-                };
-                Self(half)
-            })
+            // Pairs of elements of two rows, fours of four rows, then eights; halves of a register stay apart
+            // until the last step.
+            let (ab, hi_ab) = (_mm256_unpacklo_ps(r0.0, r1.0), _mm256_unpackhi_ps(r0.0, r1.0));
+            let (cd, hi_cd) = (_mm256_unpacklo_ps(r2.0, r3.0), _mm256_unpackhi_ps(r2.0, r3.0));
+            let (ef, hi_ef) = (_mm256_unpacklo_ps(r4.0, r5.0), _mm256_unpackhi_ps(r4.0, r5.0));
+            let (gh, hi_gh) = (_mm256_unpacklo_ps(r6.0, r7.0), _mm256_unpackhi_ps(r6.0, r7.0));
+            let (x0, y0) = (
+                _mm256_shuffle_ps::<0x44>(ab, cd),
+                _mm256_shuffle_ps::<0x44>(ef, gh),
+            );
+            let (x1, y1) = (
+                _mm256_shuffle_ps::<0xee>(ab, cd),
+                _mm256_shuffle_ps::<0xee>(ef, gh),
+            );
+            let (x2, y2) = (
+                _mm256_shuffle_ps::<0x44>(hi_ab, hi_cd),
+                _mm256_shuffle_ps::<0x44>(hi_ef, hi_gh),
+            );
+            let (x3, y3) = (
+                _mm256_shuffle_ps::<0xee>(hi_ab, hi_cd),
+                _mm256_shuffle_ps::<0xee>(hi_ef, hi_gh),
+            );
+            [
+                Self(_mm256_permute2f128_ps::<0x20>(x0, y0)),
+                Self(_mm256_permute2f128_ps::<0x20>(x1, y1)),
+                Self(_mm256_permute2f128_ps::<0x20>(x2, y2)),
+                Self(_mm256_permute2f128_ps::<0x20>(x3, y3)),
+                Self(_mm256_permute2f128_ps::<0x31>(x0, y0)),
+                Self(_mm256_permute2f128_ps::<0x31>(x1, y1)),
+                Self(_mm256_permute2f128_ps::<0x31>(x2, y2)),
+                Self(_mm256_permute2f128_ps::<0x31>(x3, y3)),
+            ]
         }
     }
 }

@@ -94,7 +94,8 @@ pub trait Lanes: Copy {
 }
 
 /// Work that is generic over the vector. `run` and all generic functions that it calls must be
-/// `#[inline(always)]`: only what is inlined into the dispatched function is compiled for the processor's vectors.
+/// `#[inline(always)]`, and vectors stay out of closures, which can't be: only what is inlined into the dispatched
+/// function is compiled for the processor's vectors.
 pub trait Kernel {
     /// What `run` returns.
     type Output;
