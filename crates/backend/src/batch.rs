@@ -120,9 +120,18 @@ impl Batch {
     /// Checks what every implementation relies on; `pages` is the pool's size, `vocab` the number of token ids.
     pub fn check(&self, pages: usize, vocab: usize) -> Result<(), BackendError> {
         let fail = |message: String| Err(BackendError::Invalid(message));
-        for (s, part) in self.sequences.iter().enumerate().flat_map(|(s, q)| q.parts.iter().map(move |p| (s, p))) {
+        for (s, part) in self
+            .sequences
+            .iter()
+            .enumerate()
+            .flat_map(|(s, q)| q.parts.iter().map(move |p| (s, p)))
+        {
             if part.pages.len() * medley_kv::PAGE_TOKENS < part.len {
-                return fail(format!("sequence {s}: a part of {} slots has {} pages", part.len, part.pages.len()));
+                return fail(format!(
+                    "sequence {s}: a part of {} slots has {} pages",
+                    part.len,
+                    part.pages.len()
+                ));
             }
             if let Some(page) = part.pages.iter().find(|p| p.0 as usize >= pages) {
                 return fail(format!("sequence {s}: page {} of {pages}", page.0));
@@ -138,7 +147,10 @@ impl Batch {
         }
         for (i, row) in self.rows.iter().enumerate() {
             if row.sequence >= self.sequences.len() || row.token.0 as usize >= vocab {
-                return fail(format!("row {i}: sequence {} or token {} is out of range", row.sequence, row.token.0));
+                return fail(format!(
+                    "row {i}: sequence {} or token {} is out of range",
+                    row.sequence, row.token.0
+                ));
             }
             if row.slot.page().0 as usize >= pages {
                 return fail(format!("row {i}: slot {} is outside the pool", row.slot.0));
@@ -150,14 +162,18 @@ impl Batch {
             return fail(format!("two rows share slot {}", pair[0].0));
         }
         let full = self.depth == Depth::Full;
-        if full && !self.deviations.is_empty() || !full && !(self.logits.is_empty() && self.probes.is_empty()) {
+        if full && !self.deviations.is_empty() || !full && !(self.logits.is_empty() && self.probes.is_empty())
+        {
             return fail("the depth does not fit what is asked".to_owned());
         }
         let asked = self.logits.iter().copied();
         let asked = asked.chain(self.probes.iter().flat_map(|p| p.rows.iter().map(|r| r.row)));
         let mut asked = asked.chain(self.deviations.iter().map(|d| d.row));
         match asked.find(|&row| row >= self.rows.len()) {
-            Some(row) => fail(format!("row {row} is asked for, but there are {}", self.rows.len())),
+            Some(row) => fail(format!(
+                "row {row} is asked for, but there are {}",
+                self.rows.len()
+            )),
             None => Ok(()),
         }
     }
