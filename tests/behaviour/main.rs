@@ -6,6 +6,8 @@
 mod arrows;
 mod harness;
 mod history;
+mod http_load;
+mod http_reuse;
 mod lifecycle;
 mod ratio;
 mod real_model;

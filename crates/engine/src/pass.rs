@@ -13,8 +13,9 @@ use crate::{
 
 /// What a pass is for.
 enum Purpose {
-    /// Attention of some rows to the documents; `None` for rows that are not observed.
-    Probe { weights: Vec<Option<f32>>, scores: Scores },
+    /// Attention of some rows to the documents; `None` for rows that are not observed. A hop asks what lies in
+    /// *other* documents: a token's own surroundings would take all the mass.
+    Probe { weights: Vec<Option<f32>>, hop: bool, scores: Scores },
     /// Distance of recomputed keys at a layer from the canonical ones.
     Compare { layer: usize, values: Vec<f32> },
     /// The final pass: its last row continues the prompt.
@@ -41,7 +42,8 @@ impl Pass {
         let end = weights.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         rows.truncate(end);
         weights.truncate(end);
-        Self::new(rows, hidden, Purpose::Probe { weights, scores: Scores::default() })
+        let hop = matches!(observed, Observed::Rows(_));
+        Self::new(rows, hidden, Purpose::Probe { weights, hop, scores: Scores::default() })
     }
 
     /// Compares the keys of the document rows among `rows` at `layer`.
@@ -75,7 +77,7 @@ impl Pass {
             ..Chunk::default()
         };
         match &self.purpose {
-            Purpose::Probe { weights, .. } => chunk.probe = self.observe(weights, end, holdings),
+            Purpose::Probe { weights, hop, .. } => chunk.probe = self.observe(weights, *hop, end, holdings),
             Purpose::Compare { layer, .. } => {
                 chunk.depth = Depth::Keys(*layer);
                 chunk.deviations = self.references(end, holdings);
@@ -85,10 +87,11 @@ impl Pass {
         Some(chunk)
     }
 
-    fn observe(&self, weights: &[Option<f32>], end: usize, holdings: &Holdings) -> Vec<ProbeRow> {
+    fn observe(&self, weights: &[Option<f32>], hop: bool, end: usize, holdings: &Holdings) -> Vec<ProbeRow> {
         let parts = holdings.document_parts();
-        let own_part = |p: Position| holdings.documents.iter().position(|o| o.span.contains(p)).and_then(|d| parts[d]);
-        let row = |i: usize| weights[i].map(|weight| ProbeRow { row: i - self.done, weight, except: own_part(self.rows[i]) });
+        let own = |p: Position| holdings.documents.iter().position(|o| o.span.contains(p)).and_then(|d| parts[d]);
+        let except = |i: usize| if hop { own(self.rows[i]) } else { None };
+        let row = |i: usize| weights[i].map(|weight| ProbeRow { row: i - self.done, weight, except: except(i) });
         (self.done..end).filter_map(row).collect()
     }
 

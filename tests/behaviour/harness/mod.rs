@@ -3,7 +3,9 @@
 mod asking;
 mod fake;
 mod real;
+mod server;
 
 pub use asking::{Answer, Ask, ask, ask_all, collect, try_ask};
 pub use fake::{Engines, document, text, words};
 pub use real::small_model;
+pub use server::{SEPARATOR, Server};

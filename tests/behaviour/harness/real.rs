@@ -2,10 +2,13 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use medley_backend_mistralrs::{LoadOptions, ModelSource, PoolSize, load};
+use medley_backend_mistralrs::{LoadOptions, Loaded, ModelSource, PoolSize, TokenizerSource, load};
 use medley_engine::{Engine, EngineConfig};
 use medley_generate::TokenText;
 use medley_kv::{Namespace, Source, TokenId};
+use medley_prompt::{GgufVocabulary, Tokenizer};
+
+use super::server::Words;
 
 /// File of the small default model.
 pub const SMALL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -33,9 +36,22 @@ impl TokenText for Silent {
 
 /// An engine on the small model with a pool of `pages` and `resident` of them for documents.
 pub fn small_model(pages: usize, resident: usize, step_rows: usize) -> Engine {
-    let source = ModelSource::Gguf(fetched(SMALL));
+    start(small(pages), resident, step_rows, Arc::new(Silent))
+}
+
+/// The same, and its tokenizer.
+pub fn small_model_with_words(pages: usize, resident: usize, step_rows: usize) -> (Engine, Tokenizer) {
+    let loaded = small(pages);
+    let tokenizer = tokenizer(&loaded);
+    (start(loaded, resident, step_rows, Arc::new(Words(tokenizer.clone()))), tokenizer)
+}
+
+fn small(pages: usize) -> Loaded {
     let options = LoadOptions { pool: PoolSize::Pages(pages), ..LoadOptions::default() };
-    let loaded = load(&source, &options).expect("the model loads");
+    load(&ModelSource::Gguf(fetched(SMALL)), &options).expect("the model loads")
+}
+
+fn start(loaded: Loaded, resident: usize, step_rows: usize, words: Arc<dyn TokenText>) -> Engine {
     let config = EngineConfig {
         max_model_len: loaded.info.context_length,
         max_sequences: 16,
@@ -48,5 +64,24 @@ pub fn small_model(pages: usize, resident: usize, step_rows: usize) -> Engine {
         end_of_text: Arc::new([]),
         unsupported: None,
     };
-    Engine::start(Box::new(loaded.backend), config, Arc::new(Silent)).expect("a thread")
+    Engine::start(Box::new(loaded.backend), config, words).expect("a thread")
+}
+
+/// The tokenizer of a GGUF file.
+fn tokenizer(loaded: &Loaded) -> Tokenizer {
+    let TokenizerSource::Gguf { model, pre, tokens, token_types, merges, bos, eos, add_bos, .. } = &loaded.tokenizer else {
+        panic!("a GGUF file has a GGUF tokenizer");
+    };
+    let vocabulary = GgufVocabulary {
+        model: model.clone(),
+        pre: pre.clone(),
+        tokens: tokens.clone(),
+        token_types: token_types.clone(),
+        merges: merges.clone(),
+        bos: *bos,
+        eos: *eos,
+        add_bos: *add_bos,
+        ..GgufVocabulary::default()
+    };
+    Tokenizer::from_gguf(vocabulary).expect("a tokenizer")
 }

@@ -1,0 +1,145 @@
+//! Servers on a free port, and a client.
+
+use std::{sync::Arc, thread, time::Duration};
+
+use medley_backend::fake::{FakeBackend, FakeConfig};
+use medley_engine::Engine;
+use medley_generate::TokenText;
+use medley_kv::TokenId;
+use medley_prompt::{Anchor, Composer, GgufVocabulary, Tokenizer};
+use medley_server::{AppState, Readiness, ServerConfig, router, serve};
+use reqwest::blocking::{Client, Response};
+use serde_json::Value;
+use tokio::{net::TcpListener, sync::oneshot};
+
+use super::{fake::Engines, real};
+
+/// The separator that every server of the tests splits prompts at.
+pub const SEPARATOR: &str = " # # ";
+
+/// A tokenizer's words for an engine.
+pub struct Words(pub Tokenizer);
+
+impl TokenText for Words {
+    fn bytes(&self, token: TokenId) -> &[u8] {
+        self.0.token_bytes(token)
+    }
+}
+
+/// A running server. Dropping it shuts it down.
+pub struct Server {
+    pub address: String,
+    pub client: Client,
+    pub tokenizer: Tokenizer,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// On the fake backend: a token is a byte, and only printable ASCII is generated.
+    pub fn fake(engines: &Engines) -> Self {
+        let tokenizer = Tokenizer::from_gguf(byte_vocabulary()).expect("a tokenizer");
+        let printable = |id: u32| (0x20..0x7f).contains(&id);
+        let muted = (0..258).filter(|&id| !printable(id)).map(TokenId).collect();
+        let backend = FakeConfig { vocab: 258, pages: engines.pages, muted, ..FakeConfig::default() };
+        let backend = Box::new(FakeBackend::new(backend));
+        let words = Arc::new(Words(tokenizer.clone()));
+        let engine = Engine::start(backend, engines.config.clone(), words).expect("a thread");
+        Self::start(engine, tokenizer)
+    }
+
+    /// On the small real model.
+    pub fn small_model() -> Self {
+        let (engine, tokenizer) = real::small_model_with_words(400, 300, 512);
+        Self::start(engine, tokenizer)
+    }
+
+    fn start(engine: Engine, tokenizer: Tokenizer) -> Self {
+        let composer = Composer::new(tokenizer.clone(), &Anchor::Bos, Some(SEPARATOR)).expect("a composer");
+        let readiness = Readiness::loading();
+        readiness.ready(medley_server::Engine { generate: Arc::new(engine), composer: Arc::new(composer) });
+        let app = router(AppState::new(ServerConfig::new("test-model"), readiness.clone()));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (bound, address) = std::sync::mpsc::channel();
+        let run = async move {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+            bound.send(listener.local_addr().expect("an address")).expect("somebody waits");
+            let shutdown = async {
+                let _ = stopped.await;
+            };
+            serve(listener, app, readiness, Duration::from_secs(5), shutdown).await.expect("served");
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let thread = thread::spawn(move || runtime.block_on(run));
+        let address = format!("http://{}", address.recv().expect("an address"));
+        let client = Client::builder().timeout(Duration::from_secs(120)).build().expect("a client");
+        Self { address, client, tokenizer, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// Posts a completion request.
+    pub fn post(&self, body: &Value) -> Response {
+        self.post_raw(body.to_string())
+    }
+
+    /// Posts any bytes as JSON.
+    pub fn post_raw(&self, body: impl Into<reqwest::blocking::Body>) -> Response {
+        let request = self.client.post(format!("{}/v1/completions", self.address));
+        request.header("content-type", "application/json").body(body).send().expect("a response")
+    }
+
+    /// The answer to a request that must succeed.
+    pub fn complete(&self, body: &Value) -> Value {
+        let response = self.post(body);
+        let (status, text) = (response.status(), response.text().expect("a body"));
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// What a path says.
+    pub fn get(&self, path: &str) -> String {
+        let response = self.client.get(format!("{}{path}", self.address)).send().expect("a response");
+        response.text().expect("text")
+    }
+
+    /// The value of a metric without labels, or the sum over its labels.
+    pub fn metric(&self, name: &str) -> f64 {
+        let metrics = self.get("/metrics");
+        let lines = metrics.lines().filter(|l| l.starts_with(name) && l[name.len()..].starts_with(['{', ' ']));
+        let values: Vec<f64> = lines.map(|l| l.rsplit(' ').next().and_then(|v| v.parse().ok()).expect("a value")).collect();
+        assert!(!values.is_empty(), "there is no metric {name}");
+        values.iter().sum()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let ended = self.thread.take().map(thread::JoinHandle::join);
+        assert!(thread::panicking() || matches!(ended, Some(Ok(()))), "the server panicked");
+    }
+}
+
+/// One token for every byte, BOS (256) and end of text (257).
+fn byte_vocabulary() -> GgufVocabulary {
+    let mut next = 256;
+    let mut spell = |byte: u8| match byte {
+        b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff => char::from(byte),
+        _ => {
+            next += 1;
+            char::from_u32(next - 1).expect("a character")
+        }
+    };
+    let mut tokens: Vec<String> = (0..=255).map(|b| spell(b).to_string()).collect();
+    tokens.extend(["<|bos|>".to_owned(), "<|end|>".to_owned()]);
+    let token_types = (0..258).map(|id| if id < 256 { 1 } else { 3 }).collect();
+    GgufVocabulary {
+        model: "gpt2".to_owned(),
+        pre: "gpt-2".to_owned(),
+        tokens,
+        token_types,
+        bos: Some(256),
+        eos: Some(257),
+        ..GgufVocabulary::default()
+    }
+}
