@@ -44,7 +44,7 @@ fn several_callers_share_a_pool() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                (0..500).for_each(|i| assert!(counts(&threads, i % 9).iter().all(|&count| count == 1)))
+                (0..500).for_each(|i| assert!(counts(&threads, i % 9).iter().all(|&count| count == 1)));
             });
         }
     });

@@ -134,7 +134,7 @@ impl Block<'_> {
                     height,
                     panels.len(),
                     self.operands(row, &terms, panels.start, c, self.matrix.n),
-                )
+                );
             }
         }
     }
@@ -159,7 +159,7 @@ impl Block<'_> {
                     height,
                     1,
                     self.operands(row, &terms, panel, sums.as_mut_ptr(), WIDTH),
-                )
+                );
             }
             for (m, sums) in sums.chunks_exact(WIDTH).enumerate().take(height) {
                 kept(m).copy_from_slice(&sums[..columns]);

@@ -25,7 +25,7 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32], threads: &
 pub fn add(x: &mut [f32], y: &[f32], threads: &Threads) {
     assert_eq!(x.len(), y.len(), "x and y differ");
     for_rows(x, 1, threads, |first, x| {
-        x.iter_mut().zip(&y[first..]).for_each(|(x, y)| *x += y)
+        x.iter_mut().zip(&y[first..]).for_each(|(x, y)| *x += y);
     });
 }
 

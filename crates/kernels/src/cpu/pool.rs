@@ -192,9 +192,9 @@ impl Shared {
         while self.inside.load(Ordering::Acquire) > 0 {
             looks += 1;
             if looks < LOOKS_AT_EXIT {
-                std::hint::spin_loop()
+                std::hint::spin_loop();
             } else {
-                std::thread::yield_now()
+                std::thread::yield_now();
             }
         }
         self.door().panic.take()

@@ -127,3 +127,61 @@ pub fn padded(tail: &[f32]) -> [f32; LANES] {
     lanes[..tail.len()].copy_from_slice(tail);
     lanes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every operation but `exp` on random lanes.
+    #[derive(Clone, Copy)]
+    struct All([[f32; LANES]; LANES], u8);
+
+    impl Kernel for All {
+        type Output = Vec<[f32; LANES]>;
+
+        #[inline(always)]
+        fn run<L: Lanes>(self) -> Vec<[f32; LANES]> {
+            let mut rows = [L::zero(); LANES];
+            for (row, x) in rows.iter_mut().zip(&self.0) {
+                *row = L::from_array(x);
+            }
+            let [a, b, c, ..] = rows;
+            let pairs = [a.add(b), a.sub(b), a.mul(b), a.div(b), a.max(b), a.min(b)];
+            let others = [
+                a.fma(b, c),
+                a.if_less(b, b, c),
+                L::select(self.1, a, b),
+                a.round(),
+                a.round().power_of_two(),
+            ];
+            let folds = [L::splat(a.sum()), L::splat(a.largest())];
+            let mut all = Vec::new();
+            for x in pairs
+                .into_iter()
+                .chain(others)
+                .chain(folds)
+                .chain(L::transpose(rows))
+            {
+                all.push(x.to_array());
+            }
+            all
+        }
+    }
+
+    #[test]
+    fn vectors_and_their_portable_twin_do_the_same() {
+        let mut rng = fastrand::Rng::with_seed(2);
+        for _ in 0..500 {
+            let mut lanes = || std::array::from_fn(|_| rng.f32() * 40.0 - 20.0);
+            let rows = std::array::from_fn(|_| lanes());
+            let kernel = All(rows, rng.u8(..));
+            let bits =
+                |all: Vec<[f32; LANES]>| all.into_iter().map(|x| x.map(f32::to_bits)).collect::<Vec<_>>();
+            assert_eq!(
+                bits(dispatch(kernel)),
+                bits(dispatch_portable(kernel)),
+                "{rows:?}"
+            );
+        }
+    }
+}

@@ -28,7 +28,7 @@ pub enum RopeLayout {
 pub struct RopeTable {
     layout: RopeLayout,
     frequencies: Vec<f64>,
-    magnitude: f32,
+    scaling: RopeScaling,
     /// `[position, cos | sin, pair]`
     table: Vec<f32>,
 }
@@ -60,7 +60,7 @@ impl RopeTable {
             .collect();
         Self {
             layout,
-            magnitude: scaling.magnitude(),
+            scaling,
             frequencies,
             table,
         }
@@ -80,13 +80,15 @@ impl RopeTable {
             width.is_multiple_of(head_dim),
             "rows of {width} are not heads of {head_dim}"
         );
-        let rows = Disjoint::new(x);
+        let x = Disjoint::new(x);
         let chunk = super::ops::rows_a_task(positions.len(), width, threads);
-        threads.run(positions.len().div_ceil(chunk), &|task| {
-            for row in task * chunk..positions.len().min((task + 1) * chunk) {
+        let tasks: Vec<_> = positions.chunks(chunk).collect();
+        threads.run(tasks.len(), &|task| {
+            for (i, &position) in tasks[task].iter().enumerate() {
+                let row = task * chunk + i;
                 // SAFETY: every row belongs to one task.
-                let heads = unsafe { rows.part(row * width..(row + 1) * width) };
-                let turn = self.turn(i64::from(positions[row]));
+                let heads = unsafe { x.part(row * width..(row + 1) * width) };
+                let turn = self.turn(i64::from(position));
                 heads
                     .chunks_exact_mut(head_dim)
                     .for_each(|head| self.apply(&turn, head));
@@ -97,7 +99,7 @@ impl RopeTable {
     /// What attention logits are to be multiplied by, as its square: YaRN scales queries and keys by the
     /// magnitude; here the caller multiplies the attention's scale by `magnitude²`, once, and keys get none.
     pub fn magnitude(&self) -> f32 {
-        self.magnitude
+        self.scaling.magnitude()
     }
 
     /// Which elements form pairs.
