@@ -451,7 +451,7 @@ fn token_prompts_split_at_the_separators_tokens_and_keep_every_token_in_place() 
 fn a_token_prompt_reads_as_the_text_prompt_whose_parts_were_tokenised_alone() {
     let composer = composer();
     let encode = |text: &str| composer.tokenizer.encode(text, Specials::AsText);
-    let parts = ["hello", "ab", "a", "hell"].map(|part| encode(part));
+    let parts = ["hello", "ab", "a", "hell"].map(encode);
     let ids = [vec![BOS], parts.join(&encode(SEPARATOR)[..])].concat();
     let ids: Vec<_> = ids.iter().map(|token| token.0).collect();
     let written = text(&["hello", "ab", "a", "hell"].join(SEPARATOR));

@@ -56,7 +56,7 @@ impl Tokenizer {
                     supported: split::NAMES,
                 })?;
                 (
-                    Encoder::Bpe(Bpe::new(&table, &vocabulary.merges, split)?),
+                    Encoder::Bpe(Box::new(Bpe::new(&table, &vocabulary.merges, split)?)),
                     split.adds_bos,
                 )
             }

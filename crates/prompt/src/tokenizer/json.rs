@@ -65,7 +65,7 @@ impl Tokenizer {
         let as_tokens = file.build()?;
         let post_processed = as_tokens.encode_fast("", true).map_err(TokenizerError::Library)?;
         file.forget_control_tokens();
-        let encoder = Encoder::Bpe(Bpe::from_parts(file.build()?, as_tokens));
+        let encoder = Encoder::Bpe(Box::new(Bpe::from_parts(file.build()?, as_tokens)));
         let id = |name: &Option<Name>| name.as_ref().and_then(|name| id_of(&table, name.text()));
         let (bos, eos) = (id(&config.bos_token), id(&config.eos_token));
         let begins_with_bos = bos.is_some_and(|bos| post_processed.get_ids().first() == Some(&bos));

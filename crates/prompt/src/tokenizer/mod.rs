@@ -53,7 +53,7 @@ struct Inner {
 }
 
 enum Encoder {
-    Bpe(Bpe),
+    Bpe(Box<Bpe>),
     SentencePiece(SentencePiece),
 }
 
