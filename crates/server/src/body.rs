@@ -78,7 +78,7 @@ fn not_utf8(offset: usize) -> ApiError {
     }
 }
 
-/// The failure at `path`, which is `.` at the root and outside of values.
+/// The failure at `path`. Where a value breaks off between its fields, the path ends with `?`; at the root it is `.`.
 fn malformed(path: &str, error: &serde_json::Error) -> ApiError {
     let (line, column) = (error.line(), error.column());
     let whole = error.to_string();
@@ -86,16 +86,18 @@ fn malformed(path: &str, error: &serde_json::Error) -> ApiError {
         .strip_suffix(&format!(" at line {line} column {column}"))
         .unwrap_or(&whole);
     let what = format!("{} at line {line} column {column}", shorten(what, 300));
-    if path == "." {
-        return ApiError::Json {
+    match path.trim_end_matches(".?") {
+        "." | "?" => ApiError::Json {
             message: what,
             param: None,
-        };
-    }
-    let path = shorten(path, 200);
-    ApiError::Json {
-        message: format!("`{path}`: {what}"),
-        param: Some(path),
+        },
+        path => {
+            let path = shorten(path, 200);
+            ApiError::Json {
+                message: format!("`{path}`: {what}"),
+                param: Some(path),
+            }
+        }
     }
 }
 
@@ -137,7 +139,7 @@ mod tests {
             (
                 b"{\n \"documents\": [\"a\", {\"id\": 7}]}",
                 "documents[1].id",
-                "at line 2 column 31",
+                "at line 2 column 28",
             ),
             (
                 br#"{"blend":{"mode":"fast"}}"#,

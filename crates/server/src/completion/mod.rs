@@ -23,6 +23,6 @@ mod whole;
 
 pub(crate) use ledger::PLAN_HEADERS;
 pub(crate) use prepare::prepare;
-pub(crate) use running::submit;
+pub(crate) use running::{Arrival, submit};
 pub(crate) use stream::stream;
 pub(crate) use whole::collect;

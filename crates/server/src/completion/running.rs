@@ -1,6 +1,6 @@
 //! The choices of a request while they run. Dropping them cancels them.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Instant};
 
 use futures::{StreamExt, stream::SelectAll};
 use medley_generate::{Capture, Event, GenerateError, Request, Sampling, SubmitError};
@@ -13,6 +13,12 @@ use super::{
     tracked::Tracked,
 };
 use crate::{AppState, Engine, error::ApiError, request_id::RequestId};
+
+/// Which request it is and when its body was there.
+pub(crate) struct Arrival {
+    pub(crate) id: RequestId,
+    pub(crate) at: Instant,
+}
 
 /// Events of all choices, each choice's in order.
 pub(crate) struct Running {
@@ -27,7 +33,7 @@ pub(crate) fn submit(
     prepared: Prepared,
     state: &AppState,
     engine: &Engine,
-    request_id: RequestId,
+    arrival: Arrival,
 ) -> Result<Answer, ApiError> {
     let Prepared {
         model,
@@ -37,14 +43,14 @@ pub(crate) fn submit(
     let mut running = Running {
         choices: SelectAll::new(),
         early: VecDeque::new(),
-        request_id,
+        request_id: arrival.id,
     };
     for (p, prompt) in prompts.iter().enumerate() {
         for k in 0..shape.n {
             let index = p * shape.n + k;
             let events = engine.generate.submit(request(prompt, &shape, index));
             let events = events.map_err(|error| refused(error, p, &mut running))?;
-            let meter = state.metrics().meter(k == 0);
+            let meter = state.metrics().meter(arrival.at, k == 0);
             running.choices.push(Tracked::new(index, events, meter));
         }
     }

@@ -1,12 +1,14 @@
 //! `POST /v1/completions`.
 
+use std::time::Instant;
+
 use axum::{extract::State, response::Response};
 use medley_openai::{Completion, CompletionChunk, CompletionRequest, ErrorResponse};
 
 use crate::{
     AppState,
     body::JsonBody,
-    completion::{collect, prepare, stream, submit},
+    completion::{Arrival, collect, prepare, stream, submit},
     error::ApiError,
     request_id::RequestId,
     state::Admitted,
@@ -47,17 +49,19 @@ pub(crate) async fn create(
     admitted: Admitted,
     JsonBody(request): JsonBody<CompletionRequest>,
 ) -> Result<Response, ApiError> {
+    let arrived = Instant::now();
     let Admitted { engine, in_flight } = admitted;
     let preparing = {
         let (state, engine) = (state.clone(), engine.clone());
         // Megabytes are tokenised here: not on a thread that other requests' tokens pass through.
         tokio::task::spawn_blocking(move || prepare(request, &state, &engine))
     };
-    let prepared = preparing.await.map_err(|error| {
-        tracing::error!(request_id = %id, %error, "a request could not be prepared");
+    let prepared = preparing.await.map_err(|_| {
+        // What a panic says may quote the prompt.
+        tracing::error!(request_id = %id, "a request could not be prepared");
         ApiError::Server(id.clone())
     })??;
-    let mut answer = submit(prepared, &state, &engine, id)?;
+    let mut answer = submit(prepared, &state, &engine, Arrival { id, at: arrived })?;
     let tokenizer = engine.composer.tokenizer();
     if !answer.is_stream() {
         return collect(answer, tokenizer).await;

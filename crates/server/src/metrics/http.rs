@@ -17,10 +17,18 @@ impl HttpMetrics {
                 "Responses by matched route, status and error code.",
                 &["path", "status", "code"],
             ),
-            rejections: registrar.counters(
+            rejections: registrar.counters_of(
                 "medley_rejections_total",
                 "Requests refused for the server's state or for their size.",
-                &["reason"],
+                "reason",
+                &[
+                    "queue_full",
+                    "loading",
+                    "shutting_down",
+                    "context_length",
+                    "kv_capacity",
+                    "body_too_large",
+                ],
             ),
         }
     }

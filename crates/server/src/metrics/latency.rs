@@ -36,7 +36,7 @@ pub(super) struct LatencyMetrics {
 pub(super) struct Completed<'a> {
     pub(super) report: &'a Report,
     pub(super) generated: usize,
-    /// Seconds from submission to the end.
+    /// Seconds from arrival to the end.
     pub(super) whole: f64,
     /// Seconds from the first token to the end.
     pub(super) decode: f64,
@@ -47,14 +47,15 @@ impl LatencyMetrics {
         let histogram = |name, help, buckets: &[f64]| registrar.histogram(name, help, buckets);
         Self {
             generated: registrar.counter("vllm:generation_tokens_total", "Generated tokens."),
-            finished: registrar.counters(
+            finished: registrar.counters_of(
                 "vllm:request_success_total",
                 "Generations by why they ended.",
-                &["finished_reason"],
+                "finished_reason",
+                &["stop", "length", "abort"],
             ),
             first_token: histogram(
                 "vllm:time_to_first_token_seconds",
-                "From submission to the first token.",
+                "From the request to the first token.",
                 &TIME_TO_FIRST_TOKEN,
             ),
             between_tokens: histogram(
@@ -64,12 +65,12 @@ impl LatencyMetrics {
             ),
             whole: histogram(
                 "vllm:e2e_request_latency_seconds",
-                "From submission to the end.",
+                "From the request to the end.",
                 &WHOLE,
             ),
             queue: histogram(
                 "vllm:request_queue_time_seconds",
-                "From submission to admission.",
+                "From submission to the engine to admission.",
                 &WHOLE,
             ),
             prefill: histogram(

@@ -1,4 +1,4 @@
-//! Measures one generation from submission to its end, whatever that is.
+//! Measures one generation from arrival to its end, whatever that is.
 
 use std::{sync::Arc, time::Instant};
 
@@ -11,7 +11,7 @@ use super::{Metrics, latency::Completed};
 pub(crate) struct Meter {
     metrics: Arc<Metrics>,
     counts_prompt: bool,
-    submitted: Instant,
+    arrived: Instant,
     plan: Option<Plan>,
     first_token: Option<Instant>,
     last_token: Option<Instant>,
@@ -41,11 +41,11 @@ impl Abort {
 }
 
 impl Meter {
-    pub(super) fn new(metrics: Arc<Metrics>, counts_prompt: bool) -> Self {
+    pub(super) fn new(metrics: Arc<Metrics>, arrived: Instant, counts_prompt: bool) -> Self {
         Self {
             metrics,
             counts_prompt,
-            submitted: Instant::now(),
+            arrived,
             plan: None,
             first_token: None,
             last_token: None,
@@ -89,7 +89,7 @@ impl Meter {
                 .observe((now - before).as_secs_f64()),
             None => {
                 self.first_token = Some(now);
-                let seconds = (now - self.submitted).as_secs_f64();
+                let seconds = (now - self.arrived).as_secs_f64();
                 self.metrics.latency.first_token.observe(seconds);
                 self.metrics
                     .reuse
@@ -103,7 +103,7 @@ impl Meter {
             FinishReason::Stop => "stop",
             FinishReason::Length => "length",
         };
-        let whole = self.submitted.elapsed().as_secs_f64();
+        let whole = self.arrived.elapsed().as_secs_f64();
         let decode = self
             .first_token
             .map_or(0.0, |first| first.elapsed().as_secs_f64());

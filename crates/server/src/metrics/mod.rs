@@ -15,7 +15,10 @@ mod meter;
 mod registrar;
 mod reuse;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
 use medley_generate::Gauges;
 use prometheus::{Registry, TextEncoder, process_collector::ProcessCollector};
@@ -60,9 +63,9 @@ impl Metrics {
         }
     }
 
-    /// Measures one choice; `counts_prompt` for the one whose account is its prompt's.
-    pub(crate) fn meter(self: &Arc<Self>, counts_prompt: bool) -> Meter {
-        Meter::new(Arc::clone(self), counts_prompt)
+    /// Measures one choice of a request that arrived then; `counts_prompt` for the one whose account is its prompt's.
+    pub(crate) fn meter(self: &Arc<Self>, arrived: Instant, counts_prompt: bool) -> Meter {
+        Meter::new(Arc::clone(self), arrived, counts_prompt)
     }
 
     /// Everything as text, the engine's state as of now.

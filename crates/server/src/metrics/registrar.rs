@@ -55,6 +55,15 @@ impl<'a> Registrar<'a> {
         self.registered(IntCounterVec::new(self.opts(name, help), labels))
     }
 
+    /// Counters of one label whose values are known: all there from the start, at 0.
+    pub(super) fn counters_of(&self, name: &str, help: &str, label: &str, values: &[&str]) -> IntCounterVec {
+        let counters = self.counters(name, help, &[label]);
+        values
+            .iter()
+            .for_each(|value| drop(counters.with_label_values(&[value])));
+        counters
+    }
+
     pub(super) fn gauge(&self, name: &str, help: &str) -> IntGauge {
         self.registered(IntGauge::with_opts(self.opts(name, help)))
     }

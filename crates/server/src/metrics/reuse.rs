@@ -21,15 +21,17 @@ pub(super) struct ReuseMetrics {
 impl ReuseMetrics {
     pub(super) fn new(registrar: &Registrar<'_>) -> Self {
         Self {
-            tokens: registrar.counters(
+            tokens: registrar.counters_of(
                 "medley_prompt_tokens_total",
                 "Prompt tokens by what happened to them, counted when the plan is known.",
-                &["kind"],
+                "kind",
+                &["exact_prefix", "reused", "computed", "repaired", "fresh"],
             ),
-            documents: registrar.counters(
+            documents: registrar.counters_of(
                 "medley_documents_total",
                 "Documents of prompts by where their KV came from.",
-                &["source"],
+                "source",
+                &["gpu", "host", "disk", "remote", "computed"],
             ),
             ratio: registrar.histogram(
                 "medley_recompute_ratio",
@@ -38,14 +40,15 @@ impl ReuseMetrics {
             ),
             first_token: registrar.histograms(
                 "medley_time_to_first_token_seconds",
-                "From submission to the first token, by how the prompt was run.",
+                "From the request to the first token, by how the prompt was run.",
                 &TIME_TO_FIRST_TOKEN,
                 &["plan"],
             ),
-            aborts: registrar.counters(
+            aborts: registrar.counters_of(
                 "medley_aborts_total",
                 "Generations that did not come to their end.",
-                &["reason"],
+                "reason",
+                &["client_gone", "request_failed", "engine", "shutting_down"],
             ),
             prompt_tokens: registrar.counter("vllm:prompt_tokens_total", "Prompt tokens."),
             prefix_queries: registrar.counter(
@@ -96,7 +99,7 @@ impl ReuseMetrics {
         self.prefix_hits.inc_by(counts.exact_prefix as u64);
     }
 
-    /// The first token came so many seconds after submission.
+    /// The first token came so many seconds after the request.
     pub(super) fn first_token(&self, plan: Plan, seconds: f64) {
         self.first_token
             .with_label_values(&[plan.name()])

@@ -1,5 +1,6 @@
 //! Several prompts, several choices.
 
+use medley_generate::Event;
 use medley_kv::TokenId;
 use serde_json::json;
 
@@ -100,4 +101,25 @@ async fn a_batch_shares_its_documents() {
             .collect();
         assert_eq!(documents, ["x\n\n".len()]);
     }
+}
+
+/// Further choices of a prompt find what the first one left: their accounts are not the prompt's.
+#[tokio::test]
+async fn the_account_of_a_prompt_is_that_of_its_first_choice() {
+    let fake = Fake::new(|k, request| {
+        let mut events = answer(request, &["x"]);
+        for event in &mut events {
+            if let (1, Event::Planned(report) | Event::Finished { report, .. }) = (k % 2, event) {
+                report.tokens.exact_prefix += std::mem::take(&mut report.tokens.fresh);
+            }
+        }
+        Play::Events(events)
+    });
+    for stream in [false, true] {
+        let reply = post(&server(&fake), json!({"prompt": "abc", "n": 2, "stream": stream})).await;
+        assert_eq!(reply.header("x-medley-exact-prefix-tokens"), "2");
+        assert_eq!(reply.header("x-medley-fresh-tokens"), "2");
+    }
+    let reply = post(&server(&fake), json!({"prompt": "abc", "n": 2})).await;
+    assert_eq!(reply.json()["medley"]["tokens"]["fresh"], 2);
 }
