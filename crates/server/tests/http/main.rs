@@ -12,6 +12,6 @@ mod operations;
 mod parameters;
 mod reports;
 mod setup;
-mod shutdown;
+mod sockets;
 mod streams;
 mod whole;

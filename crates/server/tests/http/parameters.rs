@@ -10,12 +10,12 @@ use crate::{
 
 async fn run(extra: Value) -> medley_generate::Request {
     let fake = Fake::says(&["x"]);
-    let reply = post(&server(&fake), with_prompt(extra)).await;
+    let reply = post(&server(&fake), with_prompt(&extra)).await;
     assert_eq!(reply.status, 200, "{}", reply.json());
     fake.requests().remove(0)
 }
 
-fn with_prompt(extra: Value) -> Value {
+fn with_prompt(extra: &Value) -> Value {
     let mut body = json!({"prompt": "Hi"});
     let fields = extra.as_object().expect("an object").clone();
     body.as_object_mut().expect("an object").extend(fields);
@@ -80,7 +80,7 @@ async fn what_blend_leaves_open_is_the_servers_default() {
     let fake = Fake::says(&["x"]);
     post(
         &server_with(&fake, config),
-        with_prompt(json!({"blend": {"rounds": 2}})),
+        with_prompt(&json!({"blend": {"rounds": 2}})),
     )
     .await;
     let blend = fake.requests()[0].blend;
@@ -135,11 +135,11 @@ async fn unsupported_parameters_are_refused_and_never_ignored() {
         ("structured_outputs", json!({"regex": "a"})),
         ("best_of", json!(2)),
     ] {
-        let reply = post(&server, with_prompt(json!({param: value}))).await;
+        let reply = post(&server, with_prompt(&json!({param: value}))).await;
         let message = reply.is_error(400, "unsupported_parameter", Some(param));
         assert!(message.contains(param), "{message}");
     }
-    let reply = post(&server, with_prompt(json!({"echo": true, "logprobs": 1}))).await;
+    let reply = post(&server, with_prompt(&json!({"echo": true, "logprobs": 1}))).await;
     reply.is_error(400, "unsupported_parameter", Some("logprobs"));
 }
 
@@ -179,7 +179,7 @@ async fn values_out_of_range_are_refused_with_their_parameter() {
         (json!({"prompt": [[1], [2, 999]]}), "prompt[1][1]"),
         (json!({"prompt": ["a", "b"], "n": 65}), "n"),
     ] {
-        let reply = post(&server, with_prompt(extra.clone())).await;
+        let reply = post(&server, with_prompt(&extra)).await;
         assert_eq!(reply.status, 400, "{extra}");
         reply.is_error(400, "invalid_value", Some(param));
     }

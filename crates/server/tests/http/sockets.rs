@@ -1,4 +1,4 @@
-//! The server on a socket, up to its end.
+//! The server on a socket: clients that hang up, and its end.
 
 use std::{
     io::{Read, Write},
@@ -59,7 +59,10 @@ fn health() -> String {
 }
 
 fn stream() -> String {
-    let body = r#"{"prompt":"Hi","stream":true}"#;
+    completion(r#"{"prompt":"Hi","stream":true}"#)
+}
+
+fn completion(body: &str) -> String {
     let head =
         "POST /v1/completions HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json";
     format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
@@ -119,6 +122,25 @@ async fn requests_that_outlast_the_timeout_do_not_hold_the_server() {
 #[tokio::test]
 async fn an_idle_server_stops_at_once() {
     let running = start(&Fake::says(&["x"]), Duration::from_secs(60)).await;
+    running.stop.send(()).expect("running");
+    running.served.await.expect("joined").expect("served");
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_cancels_its_request_streaming_or_not() {
+    let fake = Fake::new(|_, request| Play::Open(vec![planned(request), token("a")]));
+    let running = start(&fake, Duration::from_secs(60)).await;
+    for (k, request) in [completion(r#"{"prompt":"Hi"}"#), stream()]
+        .into_iter()
+        .enumerate()
+    {
+        let mut connection = TcpStream::connect(running.address).expect("connected");
+        connection.write_all(request.as_bytes()).expect("sent");
+        fake.submitted(k + 1).await;
+        drop(connection);
+        fake.sender(k).closed().await;
+    }
+    running.readiness.idle().await;
     running.stop.send(()).expect("running");
     running.served.await.expect("joined").expect("served");
 }
