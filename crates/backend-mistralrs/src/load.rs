@@ -122,7 +122,7 @@ fn finish(
     };
     tracing::info!(model = %info.name, parameters, pages, "loaded");
     Ok(Loaded {
-        backend: CpuBackend::new(decoder, pages, options.threads),
+        backend: CpuBackend::new(decoder, pages, options.threads)?,
         info,
         tokenizer,
     })

@@ -111,9 +111,9 @@ impl Pass<'_> {
     /// Attention of `rows`, whose queries are in the scratch, and what probes want of it.
     fn attend(&mut self, layer: usize, rows: &Rows) {
         let probed = !self.batch.probes.is_empty();
-        let (attention, lse) = self.model.attend(layer, rows, self.views, probed);
+        let attended = self.model.attend(layer, rows, self.views, probed);
         if probed {
-            probe::add_layer(self.batch, rows, &attention, lse, &mut self.scores);
+            attended.add_masses(self.batch, rows, &mut self.scores);
         }
     }
 }

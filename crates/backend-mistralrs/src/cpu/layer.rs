@@ -4,6 +4,7 @@ use medley_kernels::cpu::attention::{Attention, PartView};
 use medley_kernels::cpu::ops;
 
 use super::CpuBackend;
+use super::probe::Attended;
 use super::rows::Rows;
 use super::scratch::{Scratch, sized};
 use crate::config::Config;
@@ -64,15 +65,14 @@ impl CpuBackend {
         pool.write(layer, &rows.slots, &scratch.keys, &scratch.values);
     }
 
-    /// Attention of the rows whose rotated queries are in the scratch. Also returns the rows' log-sum-exp,
-    /// `[rows, heads]`, if it is wanted, else nothing.
+    /// Attention of the rows whose rotated queries are in the scratch, with their log-sum-exp if it is wanted.
     pub(super) fn attend<'a>(
         &'a mut self,
         layer: usize,
         rows: &'a Rows,
         views: &'a [Vec<PartView<'a>>],
         wants_lse: bool,
-    ) -> (Attention<'a>, &'a [f32]) {
+    ) -> Attended<'a> {
         let heads = self.decoder.config.heads;
         let scale = self.decoder.attention_scale();
         let Self {
@@ -95,7 +95,11 @@ impl CpuBackend {
         let out = sized(&mut scratch.attended, rows.len() * decoder.config.query_width());
         let lse = sized(&mut scratch.lse, if wants_lse { rows.len() * heads } else { 0 });
         attention.run(out, wants_lse.then_some(&mut *lse), threads);
-        (attention, lse)
+        Attended {
+            attention,
+            lse,
+            threads,
+        }
     }
 
     /// From attention's output to the hidden states that leave the layer.

@@ -18,6 +18,7 @@ use medley_backend::{Backend, BackendError, Batch, Outcome};
 use medley_kernels::cpu::pool::Threads;
 use medley_kv::KvGeometry;
 
+use crate::LoadError;
 use crate::decoder::Decoder;
 use pool::PagePool;
 use scratch::Scratch;
@@ -33,15 +34,15 @@ pub struct CpuBackend {
 }
 
 impl CpuBackend {
-    pub(crate) fn new(decoder: Decoder, pages: usize, threads: Option<usize>) -> Self {
-        let pool = PagePool::new(&decoder.config, pages);
+    pub(crate) fn new(decoder: Decoder, pages: usize, threads: Option<usize>) -> Result<Self, LoadError> {
+        let pool = PagePool::new(&decoder.config, pages)?;
         let threads = Threads::new(threads.unwrap_or(0));
-        Self {
+        Ok(Self {
             decoder,
             pool,
             threads,
             scratch: Scratch::default(),
-        }
+        })
     }
 
     /// Threads that compute.

@@ -16,16 +16,16 @@ pub(super) struct PagePool {
 }
 
 impl PagePool {
-    pub fn new(config: &Config, pages: usize) -> Self {
+    pub fn new(config: &Config, pages: usize) -> Result<Self, LoadError> {
         let shape = PoolShape {
             pages,
             kv_heads: config.kv_heads,
             head_dim: config.head_dim,
         };
-        Self {
-            shape,
-            layers: (0..config.layers).map(|_| vec![0.0; shape.len()]).collect(),
-        }
+        let layers = (0..config.layers)
+            .map(|_| zeros(shape.len()))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { shape, layers })
     }
 
     pub fn pages(&self) -> usize {
@@ -46,6 +46,15 @@ impl PagePool {
         let pool = &self.layers[layer];
         (0..self.shape.kv_heads).map(move |head| &pool[self.shape.key_range(slot, head)])
     }
+}
+
+/// Zeros that take no memory until they are written. Asks first whether the address space is to be had: a vector
+/// of zeros ends the process if it is not.
+fn zeros(len: usize) -> Result<Vec<f32>, LoadError> {
+    Vec::<f32>::new()
+        .try_reserve_exact(len)
+        .map_err(|error| LoadError::Pool(error.to_string()))?;
+    Ok(vec![0.0; len])
 }
 
 /// Pages of a pool of this size; at least one, and no more than 32-bit slot numbers reach.

@@ -15,6 +15,9 @@ use crate::embedding::Embedding;
 use crate::tensors::{Role, Tensors};
 use crate::{LoadError, Progress};
 
+/// Positions beyond these get their angles when they are used.
+const MOST_TABULATED: usize = 1 << 17;
+
 /// A model ready to compute.
 pub(crate) struct Decoder {
     pub config: Config,
@@ -52,7 +55,7 @@ impl Decoder {
         }
         let output_norm = tensors.read(Role::OutputNorm, &[width])?;
         tensors.check_all_read()?;
-        let rope = config.rope.table(config.head_dim, length);
+        let rope = config.rope.table(config.head_dim, length.min(MOST_TABULATED));
         Ok(Self {
             config,
             embedding,

@@ -26,8 +26,9 @@ pub(super) struct RawConfig {
     rms_norm_eps: f64,
     max_position_embeddings: usize,
     rope_theta: Option<f64>,
-    #[serde(alias = "rope_parameters")]
     rope_scaling: Option<RawRope>,
+    /// The newer name of `rope_scaling`.
+    rope_parameters: Option<RawRope>,
     sliding_window: Option<usize>,
     use_sliding_window: Option<bool>,
     hidden_act: Option<String>,

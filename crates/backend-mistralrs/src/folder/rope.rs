@@ -10,8 +10,10 @@ use crate::rope::{SUPPORTED, Scaling};
 pub(super) struct RawRope {
     /// Newer configurations keep the base here.
     pub rope_theta: Option<f64>,
-    #[serde(alias = "type")]
     rope_type: Option<String>,
+    /// The older name of `rope_type`; many configurations have both.
+    #[serde(rename = "type")]
+    old_type: Option<String>,
     factor: Option<f64>,
     low_freq_factor: Option<f64>,
     high_freq_factor: Option<f64>,
@@ -21,13 +23,14 @@ pub(super) struct RawRope {
     attention_factor: Option<f64>,
     mscale: Option<f64>,
     mscale_all_dim: Option<f64>,
+    truncate: Option<bool>,
 }
 
 impl RawRope {
     /// `context` stands in for an original context that is not stated.
     pub fn scaling(&self, context: usize) -> Result<Scaling, LoadError> {
         let original = self.original_max_position_embeddings;
-        match self.rope_type.as_deref() {
+        match self.rope_type.as_deref().or(self.old_type.as_deref()) {
             None | Some("default") => Ok(Scaling::None),
             Some("linear") => Ok(Scaling::Linear {
                 factor: required("factor", self.factor)?,
@@ -38,19 +41,27 @@ impl RawRope {
                 high: required("high_freq_factor", self.high_freq_factor)?,
                 original: required("original_max_position_embeddings", original)?,
             }),
-            Some("yarn") if self.mscale.is_none() && self.mscale_all_dim.is_none() => Ok(Scaling::Yarn {
+            Some("yarn") if self.is_plain_yarn() => Ok(Scaling::Yarn {
                 factor: required("factor", self.factor)?,
                 original: original.unwrap_or(context),
                 beta_fast: self.beta_fast.unwrap_or(32.0),
                 beta_slow: self.beta_slow.unwrap_or(1.0),
                 attention: self.attention_factor,
             }),
-            Some("yarn") => Err(LoadError::unsupported("yarn's mscale", SUPPORTED)),
+            Some("yarn") => Err(LoadError::unsupported(
+                "yarn with mscale or without truncation",
+                SUPPORTED,
+            )),
             Some(other) => Err(LoadError::unsupported(
                 format!("RoPE scaling {other:?}"),
                 SUPPORTED,
             )),
         }
+    }
+
+    /// Whether no later addition to the paper's formulas is in use.
+    fn is_plain_yarn(&self) -> bool {
+        self.mscale.is_none() && self.mscale_all_dim.is_none() && self.truncate != Some(false)
     }
 }
 
@@ -72,7 +83,7 @@ mod tests {
     fn every_supported_variant_is_read() {
         let llama3 = r#"{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
             "original_max_position_embeddings": 8192}"#;
-        let yarn = r#"{"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}"#;
+        let yarn = r#"{"type": "yarn", "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}"#;
         let cases = [
             (r#"{"rope_type": "default"}"#, Scaling::None),
             (
