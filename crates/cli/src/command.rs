@@ -1,0 +1,79 @@
+//! The command line.
+
+use clap::{Args, Command};
+
+use crate::{
+    measure::{EvalArgs, TtftArgs},
+    settings::{Scope, with_flags},
+};
+
+/// All commands.
+pub fn command() -> Command {
+    Command::new("medley")
+        .about("An OpenAI-compatible server that reuses the KV of documents, in any order, at any position")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(with_flags(
+            Command::new("serve").about("Serve a model over HTTP"),
+            Scope::Serve,
+        ))
+        .subcommand(with_flags(fetch(), Scope::Store))
+        .subcommand(with_flags(eval(), Scope::Model))
+        .subcommand(
+            Command::new("bench")
+                .about("Measure speed")
+                .subcommand_required(true)
+                .arg_required_else_help(true)
+                .subcommand(with_flags(ttft(), Scope::Model)),
+        )
+}
+
+fn fetch() -> Command {
+    let model = clap::Arg::new("name")
+        .default_value(crate::fetch::DEFAULT.name)
+        .help("Which model");
+    Command::new("fetch")
+        .about("Fetch the default model once and print its path")
+        .arg(model)
+}
+
+fn eval() -> Command {
+    EvalArgs::augment_args(Command::new("eval").about("Compare blended answers with those of a full prefill"))
+}
+
+fn ttft() -> Command {
+    TtftArgs::augment_args(
+        Command::new("ttft").about("Measure the time to the first token, by what is reused"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::table_of_all;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_serve_shows_every_setting_with_its_default_and_variable() {
+        let mut serve = command().find_subcommand("serve").cloned().expect("serve");
+        let help = serve.render_long_help().to_string();
+        for setting in table_of_all() {
+            assert!(
+                help.contains(&format!("--{} ", setting.name)),
+                "{} is missing",
+                setting.name
+            );
+            assert!(
+                help.contains(&setting.variable()),
+                "{} is missing",
+                setting.variable()
+            );
+        }
+        assert_eq!(help.matches("[default: ").count(), table_of_all().len());
+    }
+}

@@ -1,0 +1,198 @@
+//! The validated configuration: everything typed, every default resolved.
+
+mod blend;
+mod paths;
+mod units;
+
+use std::{convert::Infallible, num::NonZeroUsize, path::PathBuf, thread};
+
+pub use blend::{Anchor, Blend};
+pub use paths::model_dir;
+pub use units::{Bytes, Time};
+
+use crate::settings::{Layers, Misconfigured, Origin};
+
+/// A value that only a loaded model can prove wrong, and where it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked<T> {
+    /// The value.
+    pub value: T,
+    /// Where it was given.
+    pub origin: Origin,
+}
+
+/// How much runs and waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Tokens of prompt and answer together; the model's context if not given.
+    pub max_model_len: Option<Asked<usize>>,
+    /// Requests that run at the same time.
+    pub max_sequences: usize,
+    /// Requests that wait.
+    pub max_queue: usize,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What every command that runs a model needs.
+#[derive(Clone, Debug)]
+pub struct ModelConfig {
+    /// The model, as a path or a hub id; the fetched default one if not given.
+    pub model: Option<Asked<String>>,
+    /// Where fetched models are kept.
+    pub model_dir: PathBuf,
+    /// Threads that compute.
+    pub threads: usize,
+    /// How much runs and waits.
+    pub limits: Limits,
+    /// Memory for KV.
+    pub host_cache: Asked<Bytes>,
+    /// How documents are treated unless a request says otherwise.
+    pub blend: Blend,
+    /// Form of the log.
+    pub log_format: LogFormat,
+    /// Least severe level that is logged.
+    pub log_level: tracing::Level,
+}
+
+/// What the server needs besides.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Names of the model, the first one shown; the model's own if empty.
+    pub names: Vec<String>,
+    /// Address to listen on.
+    pub host: String,
+    /// Port to listen on; 0 takes a free one.
+    pub port: u16,
+    /// Text at which plain prompts are split.
+    pub separator: Option<String>,
+    /// Time that running requests have to finish.
+    pub shutdown_timeout: Time,
+}
+
+impl ModelConfig {
+    /// Checks the settings of all commands that run a model.
+    pub fn new(layers: &Layers) -> Result<Self, Misconfigured> {
+        layers.required("device", device)?;
+        Ok(Self {
+            model: asked(layers, "model", layers.optional("model", text)?),
+            model_dir: model_dir(layers)?,
+            threads: threads(layers)?,
+            limits: Limits::new(layers)?,
+            host_cache: host_cache(layers)?,
+            blend: Blend::new(layers)?,
+            log_format: layers.required("log-format", log_format)?,
+            log_level: layers.required("log-level", log_level)?,
+        })
+    }
+}
+
+impl Limits {
+    fn new(layers: &Layers) -> Result<Self, Misconfigured> {
+        Ok(Self {
+            max_model_len: asked(
+                layers,
+                "max-model-len",
+                layers.optional("max-model-len", positive)?,
+            ),
+            max_sequences: layers.required("max-num-seqs", positive)?,
+            max_queue: layers.required("max-queue", |text| text.parse::<usize>())?,
+        })
+    }
+}
+
+impl ServerConfig {
+    /// Checks the settings of the server.
+    pub fn new(layers: &Layers) -> Result<Self, Misconfigured> {
+        Ok(Self {
+            names: names(layers)?,
+            host: layers.required("host", text)?,
+            port: layers.required("port", |text| {
+                text.parse::<u16>()
+                    .map_err(|_| "a number from 0 to 65535 is wanted")
+            })?,
+            separator: layers
+                .optional("blend-separator", text)?
+                .filter(|text| !text.is_empty()),
+            shutdown_timeout: layers.required("shutdown-timeout", str::parse::<Time>)?,
+        })
+    }
+}
+
+fn names(layers: &Layers) -> Result<Vec<String>, Misconfigured> {
+    let Some(given) = layers.given("served-model-name") else {
+        return Ok(Vec::new());
+    };
+    if given.texts.iter().any(|name| name.trim().is_empty()) {
+        return Err(Misconfigured::new(&given.origin, "a name is empty"));
+    }
+    Ok(given.texts)
+}
+
+fn threads(layers: &Layers) -> Result<usize, Misconfigured> {
+    let all = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    Ok(layers.optional("threads", positive)?.unwrap_or_else(all))
+}
+
+fn positive(text: &str) -> Result<usize, &'static str> {
+    text.parse::<NonZeroUsize>()
+        .map(NonZeroUsize::get)
+        .map_err(|_| "a whole number of at least 1 is wanted")
+}
+
+fn text(text: &str) -> Result<String, Infallible> {
+    Ok(text.to_owned())
+}
+
+/// `value` with the origin of what was given for `name`.
+fn asked<T>(layers: &Layers, name: &str, value: Option<T>) -> Option<Asked<T>> {
+    Some(Asked {
+        value: value?,
+        origin: layers.given(name)?.origin,
+    })
+}
+
+fn host_cache(layers: &Layers) -> Result<Asked<Bytes>, Misconfigured> {
+    let value: Bytes = layers.required("host-cache-size", str::parse)?;
+    let origin = layers
+        .given("host-cache-size")
+        .map_or(Origin::Flag("host-cache-size"), |given| given.origin);
+    if value.0 == 0 {
+        return Err(Misconfigured::new(
+            &origin,
+            "running requests need some memory for KV",
+        ));
+    }
+    Ok(Asked { value, origin })
+}
+
+fn device(text: &str) -> Result<(), &'static str> {
+    match text {
+        "auto" | "cpu" => Ok(()),
+        "cuda" => Err("CUDA is not built into this binary; auto and cpu run on the processor"),
+        _ => Err("expected auto or cpu"),
+    }
+}
+
+fn log_format(text: &str) -> Result<LogFormat, &'static str> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("expected text or json"),
+    }
+}
+
+fn log_level(text: &str) -> Result<tracing::Level, &'static str> {
+    text.parse()
+        .map_err(|_| "expected error, warn, info, debug or trace")
+}
+
+#[cfg(test)]
+mod tests;

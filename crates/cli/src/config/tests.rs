@@ -1,0 +1,139 @@
+use std::{collections::BTreeMap, time::Duration};
+
+use medley_kv::{BlendMode, Strategy};
+
+use super::*;
+use crate::settings::Environment;
+
+fn layers(
+    flags: &[(&'static str, &str)],
+    config: Option<&str>,
+    environment: Environment,
+) -> Result<Layers, Misconfigured> {
+    let flags: BTreeMap<_, _> = flags
+        .iter()
+        .map(|(name, text)| (*name, vec![(*text).to_owned()]))
+        .collect();
+    Layers::new(flags, config.map(str::to_owned), environment)
+}
+
+fn home() -> Environment {
+    Environment::from([("HOME", "/home/u")])
+}
+
+fn both(layers: &Layers) -> Result<(ModelConfig, ServerConfig), Misconfigured> {
+    Ok((ModelConfig::new(layers)?, ServerConfig::new(layers)?))
+}
+
+/// The message that refuses these flags.
+fn refusal(flags: &[(&'static str, &str)]) -> String {
+    let refused = layers(flags, None, home()).and_then(|l| both(&l));
+    refused.expect_err("the configuration is wrong").to_string()
+}
+
+#[test]
+fn the_defaults_are_valid() {
+    let (model, server) = layers(&[], None, home()).and_then(|l| both(&l)).expect("valid");
+    assert_eq!(model.blend.options, medley_kv::BlendOptions::default());
+    assert_eq!(model.model, None);
+    assert_eq!(model.model_dir.to_str(), Some("/home/u/.cache/medley/models"));
+    assert_eq!(model.host_cache.value, Bytes(4 << 30));
+    assert_eq!((server.host.as_str(), server.port), ("127.0.0.1", 8080));
+    assert_eq!(server.shutdown_timeout, Time(Duration::from_secs(30)));
+    assert_eq!(server.separator, None);
+}
+
+#[test]
+fn wrong_values_are_refused_by_the_name_of_their_flag() {
+    let wrong = [
+        ("port", "70000"),
+        ("threads", "0"),
+        ("max-model-len", "-1"),
+        ("max-num-seqs", "many"),
+        ("max-queue", "x"),
+        ("host-cache-size", "4G"),
+        ("host-cache-size", "0"),
+        ("blend-mode", "on"),
+        ("blend-ratio", "1.5"),
+        ("blend-ratio", "nan"),
+        ("blend-strategy", "best"),
+        ("blend-hops", "300"),
+        ("blend-rounds", "0"),
+        ("blend-check-layer", "0"),
+        ("blend-anchor", "/no/such/file"),
+        ("device", "cuda"),
+        ("device", "tpu"),
+        ("shutdown-timeout", "soon"),
+        ("log-format", "xml"),
+        ("log-level", "loud"),
+        ("served-model-name", " "),
+    ];
+    for (name, text) in wrong {
+        let message = refusal(&[(name, text)]);
+        assert!(message.starts_with(&format!("--{name}: ")), "{message}");
+    }
+    assert!(refusal(&[("device", "cuda")]).contains("not built"));
+}
+
+#[test]
+fn a_file_gives_what_flags_and_variables_leave_open() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("medley.toml");
+    let text = "port = 1\nblend-ratio = 0.25\nserved-model-name = [\"a\", \"b\"]\nblend-mode = \"exact\"\nblend-strategy = \"heads\"\n";
+    std::fs::write(&path, text).expect("written");
+    let environment = Environment::from([
+        ("HOME", "/h"),
+        ("MEDLEY_PORT", "2"),
+        ("MEDLEY_BLEND_STRATEGY", "query"),
+    ]);
+    let layers = layers(&[("blend-mode", "off")], path.to_str(), environment).expect("readable");
+    let (model, server) = both(&layers).expect("valid");
+    assert_eq!(server.port, 2);
+    assert_eq!(server.names, ["a", "b"]);
+    assert_eq!(model.blend.options.mode, BlendMode::Off);
+    assert_eq!(model.blend.options.strategy, Strategy::Query);
+    assert_eq!(model.blend.options.ratio.get(), 0.25);
+}
+
+#[test]
+fn mistakes_in_a_file_are_named_by_file_and_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("medley.toml");
+    let refused = |text: &str| {
+        std::fs::write(&path, text).expect("written");
+        let refused = layers(&[], path.to_str(), home()).and_then(|l| both(&l));
+        refused.expect_err("the file is wrong").to_string()
+    };
+    let at = |key: &str| format!("{}: {key}", path.display());
+    assert!(refused("prot = 1").starts_with(&at("prot: unknown key")));
+    assert!(refused("max_queue = 1").contains("written max-queue"));
+    assert!(refused("port = \"x\"").starts_with(&at("port: ")));
+    assert!(refused("port = [1]").starts_with(&at("port: ")));
+    assert!(refused("[port]").starts_with(&at("port: ")));
+    assert!(refused("port = ").starts_with(&at("")));
+    let missing = layers(&[], Some("/no/such.toml"), home())
+        .expect_err("no file")
+        .to_string();
+    assert!(missing.starts_with("/no/such.toml: "), "{missing}");
+}
+
+#[test]
+fn a_separator_given_as_nothing_switches_off_that_of_lmcache() {
+    let environment = || Environment::from([("HOME", "/h"), ("LMCACHE_BLEND_SPECIAL_STR", " # # ")]);
+    let with = layers(&[], None, environment()).expect("no file");
+    assert_eq!(
+        ServerConfig::new(&with).expect("valid").separator.as_deref(),
+        Some(" # # ")
+    );
+    let without = layers(&[("blend-separator", "")], None, environment()).expect("no file");
+    assert_eq!(ServerConfig::new(&without).expect("valid").separator, None);
+}
+
+#[test]
+fn the_model_folder_follows_the_flag_then_the_cache_folder_then_home() {
+    let folder = |flags, environment| layers(flags, None, environment).and_then(|l| model_dir(&l));
+    let xdg = Environment::from([("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]);
+    assert_eq!(folder(&[], xdg.clone()), Ok("/c/medley/models".into()));
+    assert_eq!(folder(&[("model-dir", "/m")], xdg), Ok("/m".into()));
+    assert!(folder(&[], Environment::default()).is_err());
+}

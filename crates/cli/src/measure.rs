@@ -1,0 +1,151 @@
+//! `medley eval` and `medley bench`: a model and an engine as the server has them, measured.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use medley_backend_mistralrs::ModelSource;
+use medley_bench::{
+    Subject,
+    evaluation::{self, Rule},
+    ttft::{self, PeerOptions},
+};
+use medley_kv::Ratio;
+
+use crate::{
+    config::ModelConfig,
+    fetch,
+    model::{self, Choice},
+};
+
+/// What to evaluate.
+#[derive(Debug, Args)]
+pub struct EvalArgs {
+    /// Cases: a JSON array or, in a file that ends in .jsonl, JSON lines of question, answers and ctxs
+    #[arg(long, value_name = "FILE")]
+    data: PathBuf,
+    /// Cases to run, from the first
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    cases: usize,
+    /// Rules to compare: none, auto, heads, deviation, query, query with +hopsN or +roundsN
+    #[arg(
+        long,
+        value_name = "RULE,..",
+        value_delimiter = ',',
+        default_value = "none,heads,deviation,query,query+hops1,query+rounds2"
+    )]
+    rules: Vec<Rule>,
+    /// Ratios for every rule but none
+    #[arg(long, value_name = "RATIO,..", value_delimiter = ',', default_value = "0.1,0.2", value_parser = ratio)]
+    ratios: Vec<Ratio>,
+    /// Also let every rule answer on its own, for F1
+    #[arg(long)]
+    answers: bool,
+    /// Results as JSON lines; what is in there already is not run again
+    #[arg(long, value_name = "FILE", default_value = "medley-eval.jsonl")]
+    out: PathBuf,
+    /// Also write the table as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What to measure.
+#[derive(Debug, Args)]
+pub struct TtftArgs {
+    /// Documents of a prompt
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    documents: usize,
+    /// Tokens of each document
+    #[arg(long, value_name = "TOKENS", default_value_t = 256)]
+    document_tokens: usize,
+    /// Tokens of the question
+    #[arg(long, value_name = "TOKENS", default_value_t = 32)]
+    question_tokens: usize,
+    /// Tokens to generate for the decoding rate
+    #[arg(long, value_name = "TOKENS", default_value_t = 32)]
+    decode_tokens: usize,
+    /// Rounds; medians are over them
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: usize,
+    /// Don't measure llama.cpp on the same file (needs node and npm)
+    #[arg(long)]
+    no_peer: bool,
+    /// Folder for the result as JSON
+    #[arg(long, value_name = "DIR", default_value = "bench/results")]
+    out: PathBuf,
+}
+
+/// Evaluates and prints the table as Markdown.
+pub async fn eval(arguments: EvalArgs, config: ModelConfig) -> Result<()> {
+    let subject = subject(model::choose(&config)?, &config)?;
+    let options = evaluation::Options {
+        data: arguments.data,
+        cases: arguments.cases,
+        rules: arguments.rules,
+        ratios: arguments.ratios,
+        check_layer: config.blend.options.check_layer,
+        answers: arguments.answers,
+        out: arguments.out,
+    };
+    let table = evaluation::run(&subject, &options).await?;
+    if let Some(path) = &arguments.json {
+        let shown = || format!("can't write {}", path.display());
+        std::fs::write(path, serde_json::to_string_pretty(&table)? + "\n").with_context(shown)?;
+    }
+    println!("{table}");
+    Ok(())
+}
+
+/// Measures and prints the table as Markdown.
+pub async fn bench_ttft(arguments: TtftArgs, config: ModelConfig) -> Result<()> {
+    let choice = model::choose(&config)?;
+    let peer = if arguments.no_peer {
+        None
+    } else {
+        peer(&choice, &config)
+    };
+    let options = ttft::Options {
+        documents: arguments.documents,
+        document_tokens: arguments.document_tokens,
+        question_tokens: arguments.question_tokens,
+        decode_tokens: arguments.decode_tokens,
+        rounds: arguments.rounds,
+        blend: config.blend.options,
+        threads: config.threads,
+        peer,
+        out: arguments.out,
+    };
+    let (report, path) = ttft::run(&subject(choice, &config)?, &options).await?;
+    println!("{report}\n{}", path.display());
+    Ok(())
+}
+
+fn subject(choice: Choice, config: &ModelConfig) -> Result<Subject> {
+    let running = model::start(&choice, config, None)?;
+    Ok(Subject {
+        name: choice.name(),
+        anchor: config.blend.anchor.label().to_owned(),
+        engine: running.engine,
+        composer: running.composer,
+    })
+}
+
+/// llama.cpp runs GGUF files only.
+fn peer(choice: &Choice, config: &ModelConfig) -> Option<PeerOptions> {
+    let model = match &choice.source {
+        None => config.model_dir.join(fetch::DEFAULT.file),
+        Some(ModelSource::Gguf(path)) => path.clone(),
+        Some(_) => return None,
+    };
+    Some(PeerOptions {
+        folder: config.model_dir.with_file_name("peers"),
+        model,
+    })
+}
+
+fn ratio(text: &str) -> Result<Ratio, String> {
+    let value: f64 = text
+        .parse()
+        .map_err(|_| "a number from 0 to 1 is wanted".to_owned())?;
+    Ratio::new(value).map_err(|e| e.to_string())
+}

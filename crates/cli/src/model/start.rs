@@ -1,0 +1,186 @@
+//! Loads a model and starts an engine on it.
+
+use std::{cell::RefCell, sync::Arc};
+
+use anyhow::{Context, Result};
+use medley_backend::Backend;
+use medley_backend_mistralrs::{
+    LoadError, LoadOptions, Loaded, ModelInfo, PoolSize, Progress, ProgressFn, load,
+};
+use medley_engine::{Engine, EngineConfig};
+use medley_generate::Generate;
+use medley_kv::{Namespace, Source, TokenId};
+use medley_prompt::{Anchor, Composer, Tokenizer};
+
+use super::{
+    source::Choice,
+    text::{Bytes, tokenizer},
+};
+use crate::{
+    config::{self, Asked, ModelConfig},
+    progress::{Meter, Unit},
+    settings::Misconfigured,
+};
+
+/// Rows of a step while nothing is being streamed: enough to keep the matrix products busy.
+const STEP_ROWS: usize = 512;
+/// Rows of a step beside running streams: their tokens come that much later.
+const MIXED_STEP_ROWS: usize = 128;
+
+/// A model that answers.
+pub struct Running {
+    /// Runs requests.
+    pub engine: Arc<dyn Generate>,
+    /// Makes prompts.
+    pub composer: Arc<Composer>,
+    /// What is known of the model.
+    pub info: ModelInfo,
+}
+
+/// Loads the model, the default one fetched first if it has to be, and starts its engine. Takes seconds or minutes
+/// and shows progress.
+pub fn start(choice: &Choice, config: &ModelConfig, separator: Option<&str>) -> Result<Running> {
+    let source = choice.present(config)?;
+    let options = LoadOptions {
+        pool: PoolSize::Bytes(config.host_cache.value.0),
+        threads: Some(config.threads),
+        max_model_len: config.limits.max_model_len.as_ref().map(|asked| asked.value),
+        progress: Some(progress()),
+        ..LoadOptions::default()
+    };
+    let loaded = load(&source, &options).map_err(|e| refused(e, choice, config, &source.to_string()))?;
+    check_length(config.limits.max_model_len.as_ref(), loaded.info.context_length)?;
+    run(loaded, choice, config, separator)
+}
+
+fn run(loaded: Loaded, choice: &Choice, config: &ModelConfig, separator: Option<&str>) -> Result<Running> {
+    let Loaded {
+        backend,
+        info,
+        tokenizer: source,
+    } = loaded;
+    let bad = |e: anyhow::Error| Misconfigured::new(&choice.origin, format!("the model's tokenizer: {e:#}"));
+    let tokenizer = tokenizer(source).map_err(bad)?;
+    let anchor = match &config.blend.anchor {
+        config::Anchor::Bos => Anchor::Bos,
+        config::Anchor::Neutral => Anchor::Neutral,
+        config::Anchor::File { text, .. } => Anchor::Text(text.clone()),
+    };
+    let composer = Composer::new(tokenizer.clone(), &anchor, separator);
+    let composer = composer.map_err(|e| Misconfigured::new(&choice.origin, e))?;
+    let engine = engine_config(&info, &tokenizer, &backend, config);
+    let engine = Engine::start(Box::new(backend), engine, Arc::new(Bytes(tokenizer)));
+    Ok(Running {
+        engine: Arc::new(engine.context("can't start the engine")?),
+        composer: Arc::new(composer),
+        info,
+    })
+}
+
+fn engine_config(
+    info: &ModelInfo,
+    tokenizer: &Tokenizer,
+    backend: &dyn Backend,
+    config: &ModelConfig,
+) -> EngineConfig {
+    EngineConfig {
+        max_model_len: info.context_length,
+        max_sequences: config.limits.max_sequences,
+        max_queue: config.limits.max_queue,
+        step_rows: STEP_ROWS,
+        mixed_step_rows: MIXED_STEP_ROWS,
+        // Running requests push residents out as they need pages.
+        resident_pages: backend.pages(),
+        namespace: namespace(info, backend),
+        resident_source: Source::Host,
+        end_of_text: end_of_text(info, tokenizer),
+        unsupported: None,
+    }
+}
+
+/// All that decides a KV entry's bits besides tokens and tenant. The anchor is part of each document's key.
+fn namespace(info: &ModelInfo, backend: &dyn Backend) -> Namespace {
+    Namespace::builder()
+        .field("model", info.fingerprint)
+        .field("rope", &info.rope)
+        .field("recipe", &info.recipe)
+        .field("kv", backend.geometry().dtype.name())
+        .build()
+}
+
+/// What the tokenizer and the model's own configuration say, each token once.
+fn end_of_text(info: &ModelInfo, tokenizer: &Tokenizer) -> Arc<[TokenId]> {
+    let mut tokens = tokenizer.end_of_text().to_vec();
+    tokens.extend(info.eos_tokens.iter().copied().map(TokenId));
+    let mut seen = std::collections::BTreeSet::new();
+    tokens.into_iter().filter(|token| seen.insert(*token)).collect()
+}
+
+/// A model that can't be loaded is a configuration that can't be run, except where the network failed.
+fn refused(error: LoadError, choice: &Choice, config: &ModelConfig, source: &str) -> anyhow::Error {
+    let origin = match &error {
+        LoadError::Hub { .. } => return error.into(),
+        LoadError::Pool(_) => &config.host_cache.origin,
+        _ => &choice.origin,
+    };
+    let reason = format!("{:#}", anyhow::Error::from(error));
+    let reason = if reason.contains(source) {
+        reason
+    } else {
+        format!("{source}: {reason}")
+    };
+    Misconfigured::new(origin, reason).into()
+}
+
+fn check_length(asked: Option<&Asked<usize>>, context: usize) -> Result<(), Misconfigured> {
+    match asked {
+        Some(Asked { value, origin }) if *value > context => Err(Misconfigured::new(
+            origin,
+            format!("the model's context is {context} tokens, less than {value}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// One meter for the download of each file and one for the weights.
+fn progress() -> ProgressFn {
+    let meter: RefCell<Option<(String, Meter)>> = RefCell::new(None);
+    Box::new(move |step| {
+        let (label, done, total, unit) = match step {
+            Progress::Download { file, done, total } => {
+                (format!("fetching {file}"), done, total, Unit::Bytes)
+            }
+            Progress::Weights { done, total } => (
+                "loading the model".to_owned(),
+                done as u64,
+                total as u64,
+                Unit::Layers,
+            ),
+        };
+        let mut meter = meter.borrow_mut();
+        if meter.as_ref().is_none_or(|(shown, _)| *shown != label) {
+            *meter = Some((label.clone(), Meter::new(label, total, unit)));
+        }
+        meter.iter().for_each(|(_, meter)| meter.set(done));
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Origin;
+
+    #[test]
+    fn a_length_beyond_the_context_is_refused_where_it_was_given() {
+        let asked = Asked {
+            value: 9000,
+            origin: Origin::Flag("max-model-len"),
+        };
+        let refused = check_length(Some(&asked), 8192)
+            .expect_err("too long")
+            .to_string();
+        assert!(refused.starts_with("--max-model-len: "), "{refused}");
+        assert_eq!(check_length(Some(&asked), 9000), Ok(()));
+        assert_eq!(check_length(None, 1), Ok(()));
+    }
+}

@@ -1,0 +1,73 @@
+//! A progress bar on standard error; a few plain lines where that is no terminal.
+
+use std::{cell::Cell, io::IsTerminal};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Layers of a model.
+    Layers,
+}
+
+/// Shows how far a piece of work has come.
+pub struct Meter {
+    label: String,
+    total: u64,
+    bar: Option<ProgressBar>,
+    quarter: Cell<u64>,
+}
+
+impl Meter {
+    /// A meter from 0 to `total`.
+    pub fn new(label: impl Into<String>, total: u64, unit: Unit) -> Self {
+        let label = label.into();
+        let bar = std::io::stderr()
+            .is_terminal()
+            .then(|| styled(&label, total, unit));
+        if bar.is_none() {
+            eprintln!("{label} ..");
+        }
+        Self {
+            label,
+            total,
+            bar,
+            quarter: Cell::new(0),
+        }
+    }
+
+    /// The work has come to `done`.
+    pub fn set(&self, done: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(done.min(self.total));
+            return;
+        }
+        let quarter = 4 * done.min(self.total) / self.total.max(1);
+        if quarter > self.quarter.get() {
+            self.quarter.set(quarter);
+            eprintln!("{} {} %", self.label, 25 * quarter);
+        }
+    }
+}
+
+/// The bar goes when the work is over, whether it succeeded or not.
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
+    }
+}
+
+fn styled(label: &str, total: u64, unit: Unit) -> ProgressBar {
+    let template = match unit {
+        Unit::Bytes => "{msg} [{wide_bar}] {bytes}/{total_bytes} {bytes_per_sec} ({eta})",
+        Unit::Layers => "{msg} [{wide_bar}] {pos}/{len}",
+    };
+    let bar = ProgressBar::new(total).with_message(label.to_owned());
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

@@ -1,0 +1,71 @@
+//! `medley serve`: the listener first, then the model, until a signal.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use medley_server::{AppState, Engine, Readiness, ServerConfig as Settings, router};
+use tokio::net::TcpListener;
+
+use crate::{
+    banner::banner,
+    config::{LogFormat, ModelConfig, ServerConfig},
+    model::{self, Choice},
+    signals,
+};
+
+/// Serves until a signal and the end of running requests. Health checks are answered while the model loads; a
+/// signal ends loading too.
+pub async fn serve(model: ModelConfig, server: ServerConfig) -> Result<()> {
+    let choice = model::choose(&model)?;
+    let listener = bind(&server).await?;
+    let address = listener.local_addr().context("the listener has no address")?;
+    tracing::info!(%address, "listening");
+    let readiness = Readiness::loading();
+    let settings = settings(&choice, &model, &server);
+    let name = settings.served_names.first().cloned().unwrap_or_default();
+    let router = router(AppState::new(settings, readiness.clone()));
+    let timeout = server.shutdown_timeout.0;
+    let mut serving = tokio::spawn(medley_server::serve(
+        listener,
+        router,
+        readiness.clone(),
+        timeout,
+        signals::terminated()?,
+    ));
+    let format = model.log_format;
+    let separator = server.separator.clone();
+    let loading = tokio::task::spawn_blocking(move || model::start(&choice, &model, separator.as_deref()));
+    tokio::select! {
+        ended = &mut serving => return ended?.context("the listener failed"),
+        loaded = loading => {
+            let running = loaded.context("loading was interrupted")??;
+            readiness.ready(Engine { generate: running.engine, composer: running.composer });
+            announce(&name, address, format);
+        }
+    }
+    serving.await?.context("the listener failed")
+}
+
+async fn bind(server: &ServerConfig) -> Result<TcpListener> {
+    let at = format!("can't listen on {} port {}", server.host, server.port);
+    TcpListener::bind((server.host.as_str(), server.port))
+        .await
+        .context(at)
+}
+
+fn settings(choice: &Choice, model: &ModelConfig, server: &ServerConfig) -> Settings {
+    let mut settings = Settings::new(choice.name());
+    if !server.names.is_empty() {
+        settings.served_names = server.names.clone();
+    }
+    settings.blend_defaults = model.blend.options;
+    settings
+}
+
+/// For people the text with an example; for machines a line of the log.
+fn announce(name: &str, address: SocketAddr, format: LogFormat) {
+    tracing::info!(model = name, %address, "ready");
+    if format == LogFormat::Text {
+        eprintln!("{}", banner(name, address));
+    }
+}

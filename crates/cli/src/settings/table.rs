@@ -1,0 +1,275 @@
+//! The table of all settings.
+
+/// Which commands take a setting as a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Where models are kept: every command.
+    Store,
+    /// What is run and how: every command that runs a model.
+    Model,
+    /// The server alone.
+    Serve,
+}
+
+impl Scope {
+    /// Whether a command of this scope takes settings of scope `setting`.
+    pub fn takes(self, setting: Self) -> bool {
+        match self {
+            Self::Store => setting == Self::Store,
+            Self::Model => setting != Self::Serve,
+            Self::Serve => true,
+        }
+    }
+}
+
+/// What holds if nothing was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// This text, parsed like a given one.
+    Text(&'static str),
+    /// What the words say.
+    Described(&'static str),
+}
+
+/// A setting: `--name`, `MEDLEY_NAME` and `name` in the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The flag without dashes, and the key in the file.
+    pub name: &'static str,
+    /// What the help shows as the value.
+    pub value: &'static str,
+    /// The help, with the unit.
+    pub help: &'static str,
+    /// What holds if nothing was given.
+    pub fallback: Fallback,
+    /// Who takes it.
+    pub scope: Scope,
+    /// Whether it may be given several times (a list in the file, commas in the variable).
+    pub many: bool,
+}
+
+impl Setting {
+    /// The environment variable.
+    pub fn variable(&self) -> String {
+        format!("MEDLEY_{}", self.name.replace('-', "_").to_uppercase())
+    }
+}
+
+/// The setting called `name`, which must be one of the table: names are written in the code only.
+pub fn setting(name: &str) -> &'static Setting {
+    find(name).unwrap_or_else(|| unreachable!("no setting is called {name}"))
+}
+
+/// The setting called `name`, if there is one.
+pub fn find(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|s| s.name == name)
+}
+
+/// All settings, for tests of other modules.
+#[cfg(test)]
+pub fn table_of_all() -> &'static [Setting] {
+    SETTINGS
+}
+
+const fn row(
+    scope: Scope,
+    name: &'static str,
+    value: &'static str,
+    fallback: Fallback,
+    help: &'static str,
+) -> Setting {
+    Setting {
+        name,
+        value,
+        help,
+        fallback,
+        scope,
+        many: false,
+    }
+}
+
+use Fallback::{Described, Text};
+use Scope::{Model, Serve, Store};
+
+/// All settings, in the order of the help.
+pub const SETTINGS: &[Setting] = &[
+    row(
+        Model,
+        "model",
+        "PATH|HUB_ID",
+        Described("the small model that `medley fetch` keeps"),
+        "Model: a GGUF file, a folder with safetensors, or a hub id",
+    ),
+    row(
+        Store,
+        "model-dir",
+        "DIR",
+        Described("$XDG_CACHE_HOME/medley/models, or ~/.cache/medley/models"),
+        "Folder in which fetched models are kept",
+    ),
+    Setting {
+        many: true,
+        ..row(
+            Serve,
+            "served-model-name",
+            "NAME",
+            Described("the model's file name"),
+            "Name that clients may use for the model; may be repeated, the first is shown. `default` always works",
+        )
+    },
+    row(
+        Serve,
+        "host",
+        "HOST",
+        Text("127.0.0.1"),
+        "Address to listen on; 0.0.0.0 for all interfaces",
+    ),
+    row(
+        Serve,
+        "port",
+        "PORT",
+        Text("8080"),
+        "Port to listen on; 0 takes a free one",
+    ),
+    row(
+        Model,
+        "device",
+        "DEVICE",
+        Text("auto"),
+        "Where the model runs: auto or cpu",
+    ),
+    row(
+        Model,
+        "threads",
+        "N",
+        Described("all cores"),
+        "Threads that compute",
+    ),
+    row(
+        Model,
+        "max-model-len",
+        "TOKENS",
+        Described("the model's context"),
+        "Tokens of prompt and answer together",
+    ),
+    row(
+        Model,
+        "max-num-seqs",
+        "N",
+        Text("16"),
+        "Requests that run at the same time",
+    ),
+    row(
+        Model,
+        "max-queue",
+        "N",
+        Text("256"),
+        "Requests that may wait; more are answered with 429",
+    ),
+    row(
+        Model,
+        "host-cache-size",
+        "SIZE",
+        Text("4GiB"),
+        "Memory for KV, that of running requests included: a number of bytes with B, kB, MB, GB, KiB, MiB or GiB",
+    ),
+    row(
+        Model,
+        "blend-mode",
+        "MODE",
+        Text("auto"),
+        "How documents are treated: auto (reuse and repair), exact (plain prefill) or off (no reuse at all)",
+    ),
+    row(
+        Model,
+        "blend-ratio",
+        "RATIO",
+        Text("0.15"),
+        "Share of document tokens to recompute, from 0 to 1",
+    ),
+    row(
+        Model,
+        "blend-strategy",
+        "STRATEGY",
+        Text("auto"),
+        "Which document tokens are recomputed: auto, heads, deviation or query",
+    ),
+    row(
+        Model,
+        "blend-hops",
+        "N",
+        Text("0"),
+        "Further hops of the query strategy",
+    ),
+    row(
+        Model,
+        "blend-rounds",
+        "N",
+        Text("1"),
+        "Rounds of the query strategy, at least 1",
+    ),
+    row(
+        Model,
+        "blend-check-layer",
+        "LAYER",
+        Text("1"),
+        "Layer whose keys the deviation strategy compares, at least 1",
+    ),
+    row(
+        Model,
+        "blend-anchor",
+        "bos|neutral|FILE",
+        Text("bos"),
+        "What documents are computed behind: the first token, a neutral passage, or the text of a file",
+    ),
+    row(
+        Serve,
+        "blend-separator",
+        "STR",
+        Described("none: documents come as documents"),
+        "Text at which a plain prompt is split into instructions, documents and question",
+    ),
+    row(
+        Serve,
+        "shutdown-timeout",
+        "DURATION",
+        Text("30s"),
+        "Time that running requests have to finish after a termination signal: a number with ms, s, m or h",
+    ),
+    row(
+        Model,
+        "log-format",
+        "FORMAT",
+        Text("text"),
+        "Form of the log on standard error: text or json",
+    ),
+    row(
+        Model,
+        "log-level",
+        "LEVEL",
+        Text("info"),
+        "Least severe level that is logged: error, warn, info, debug or trace",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_has_its_own_name_and_variable() {
+        for (i, s) in SETTINGS.iter().enumerate() {
+            assert!(
+                SETTINGS[i + 1..].iter().all(|t| t.name != s.name),
+                "{} twice",
+                s.name
+            );
+            assert!(
+                s.variable().bytes().all(|b| b.is_ascii_uppercase() || b == b'_'),
+                "{}",
+                s.variable()
+            );
+        }
+        assert_eq!(setting("max-model-len").variable(), "MEDLEY_MAX_MODEL_LEN");
+    }
+}
