@@ -1,0 +1,134 @@
+"""OpenAI's Python client against a real server: text, streams, documents, reuse and errors."""
+
+import openai
+import pytest
+
+DOCUMENTS = [
+    {"id": "bridge", "title": "The old bridge", "text": "The stone bridge of Arven was finished in 1611 by the mason Ilse Kerr. " * 6},
+    {"id": "mill", "title": "The mill", "text": "The mill below the bridge ground rye until the flood of 1744. " * 7},
+    {"id": "market", "text": "On Thursdays the market of Arven sells wool, honey and glass. " * 8},
+]
+QUESTION = "Question: who built the bridge?\nAnswer:"
+
+
+def ask(client, documents, **more):
+    blend = more.pop("blend", {})
+    body = {"documents": documents, "instructions": "Answer from the documents.", "blend": blend}
+    return client.completions.create(model="default", prompt=QUESTION, max_tokens=12, temperature=0, extra_body=body, **more)
+
+
+def collect(stream):
+    chunks = list(stream)
+    text = "".join(chunk.choices[0].text for chunk in chunks if chunk.choices)
+    return text, chunks
+
+
+def test_the_model_is_listed_and_found(client):
+    [model] = client.models.list().data
+    assert client.models.retrieve(model.id).id == model.id
+    assert model.max_model_len == 8192
+
+
+def test_documents_in_another_order_are_reused(client):
+    first = ask(client, DOCUMENTS)
+    again = ask(client, DOCUMENTS[::-1])
+    assert first.medley["tokens"]["reused"] == 0
+    assert [d["source"] for d in again.medley["documents"]] == ["host"] * 3
+    assert [d["id"] for d in again.medley["documents"]] == ["market", "mill", "bridge"]
+    details = again.usage.prompt_tokens_details
+    assert details.cached_tokens > 0.8 * again.usage.prompt_tokens
+    assert sum(again.medley["tokens"].values()) == again.usage.prompt_tokens
+    assert details.repaired_tokens == again.medley["tokens"]["repaired"] > 0
+
+
+def test_a_stream_says_the_same_as_a_whole_answer(client):
+    whole = ask(client, DOCUMENTS)
+    text, chunks = collect(ask(client, DOCUMENTS, stream=True, stream_options={"include_usage": True}))
+    assert text == whole.choices[0].text
+    assert len({chunk.id for chunk in chunks}) == 1
+    assert chunks[-1].choices == [] and chunks[-1].usage.prompt_tokens == whole.usage.prompt_tokens
+    assert chunks[-1].medley["plan"] == "blended"
+    assert [c.choices[0].finish_reason for c in chunks[:-1] if c.choices[0].finish_reason] == ["length"]
+
+
+def test_headers_tell_the_plan(client):
+    raw = client.completions.with_raw_response.create(model="default", prompt=QUESTION, max_tokens=1, extra_body={"documents": DOCUMENTS})
+    counts = [int(raw.headers[f"x-medley-{kind}-tokens"]) for kind in ("exact-prefix", "reused", "computed", "repaired", "fresh")]
+    assert raw.headers["x-medley-plan"] == "blended"
+    assert sum(counts) == raw.parse().usage.prompt_tokens
+
+
+def test_ratio_one_answers_as_exact(client):
+    exact = ask(client, DOCUMENTS, blend={"mode": "exact"})
+    assert exact.medley["plan"] == "exact"
+    for strategy in ("auto", "heads", "deviation", "query"):
+        full = ask(client, DOCUMENTS, blend={"recompute_ratio": 1.0, "strategy": strategy})
+        assert full.choices[0].text == exact.choices[0].text, strategy
+
+
+def test_four_forms_of_prompt(client):
+    def run(prompt):
+        return client.completions.create(model="default", prompt=prompt, max_tokens=3, temperature=0)
+
+    text = run("The capital of France is")
+    assert len(run(["The capital of France is", "One, two,"]).choices) == 2
+    ids = run([504, 3575, 282])
+    assert ids.usage.prompt_tokens == 3
+    batch = run([[504, 3575, 282], [504]])
+    assert [c.index for c in batch.choices] == [0, 1]
+    assert batch.choices[0].text == ids.choices[0].text
+    assert text.choices[0].finish_reason == "length"
+
+
+def test_separators_make_documents(client):
+    def run(order):
+        middle = [DOCUMENTS[i]["text"] for i in order]
+        prompt = " # # ".join(["Answer from the documents.", *middle, QUESTION])
+        return client.completions.create(model="default", prompt=prompt, max_tokens=4, temperature=0)
+
+    run([0, 1, 2])
+    again = run([2, 0, 1])
+    assert [d["source"] for d in again.medley["documents"]] == ["host"] * 3
+
+
+def test_a_seed_fixes_the_text(client):
+    def run(seed):
+        return client.completions.create(model="default", prompt="Once upon a time", max_tokens=16, temperature=1.0, seed=seed).choices[0].text
+
+    assert run(5) == run(5)
+    assert len({run(seed) for seed in range(6)}) > 1
+
+
+BAD = [
+    ({"prompt": ""}, "prompt", None),
+    ({"prompt": []}, "prompt", None),
+    ({"prompt": [10**9]}, "prompt", None),
+    ({"documents": [{"id": "doc_0123"}]}, "documents[0].id", "document_not_found"),
+    ({"blend": {"recompute_ratio": 1.5}}, "blend.recompute_ratio", None),
+    ({"blend": {"recompute_ratio": "much"}}, "blend.recompute_ratio", None),
+    ({"blend": {"strategy": "best"}}, "blend.strategy", None),
+    ({"blend": {"mode": "fast"}}, "blend.mode", None),
+    ({"blend": {"strategy": "deviation", "check_layer": 99}}, "blend.check_layer", None),
+    ({"prompt": "a # # b # # c", "documents": ["d"]}, "prompt", None),
+    ({"prompt": "word " * 9000}, "prompt", "context_length_exceeded"),
+    ({"documents": 7}, "documents", None),
+    ({"max_tokens": "many"}, "max_tokens", None),
+]
+
+
+@pytest.mark.parametrize("change, param, code", BAD)
+def test_bad_input_is_named(client, change, param, code):
+    body = {"prompt": "x", **change}
+    prompt = body.pop("prompt")
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.completions.create(model="default", prompt=prompt, extra_body=body)
+    error = caught.value.body
+    assert (error.get("param") or "").startswith(param), error
+    assert error["message"] and (code is None or error["code"] == code)
+    assert client.completions.create(model="default", prompt="still there", max_tokens=1).choices
+
+
+def test_an_unknown_model_is_not_found(client):
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.completions.create(model="gpt-17", prompt="x")
+    assert caught.value.body["code"] == "model_not_found"
