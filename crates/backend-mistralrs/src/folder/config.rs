@@ -82,12 +82,9 @@ impl RawConfig {
         let context = self.max_position_embeddings;
         self.check_window(architecture, limit.unwrap_or(context).min(context))?;
         let heads = self.num_attention_heads;
-        let scaling = self
-            .rope_scaling
-            .as_ref()
-            .map(|rope| rope.scaling(context))
-            .transpose()?;
-        let nested_theta = self.rope_scaling.as_ref().and_then(|rope| rope.rope_theta);
+        let rope = self.rope_scaling.as_ref().or(self.rope_parameters.as_ref());
+        let scaling = rope.map(|rope| rope.scaling(context)).transpose()?;
+        let nested_theta = rope.and_then(|rope| rope.rope_theta);
         Config {
             architecture,
             layers: self.num_hidden_layers,

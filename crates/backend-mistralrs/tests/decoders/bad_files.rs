@@ -114,7 +114,8 @@ fn attention_that_would_be_computed_wrongly_is_refused() {
         scaling("longrope"),
         folder_error("sliding_window", 64.into()),
         folder_error("rope_scaling", dynamic),
-        folder_error("rope_scaling", long),
+        folder_error("rope_scaling", long.clone()),
+        folder_error("rope_parameters", long),
         folder_error("attention_bias", true.into()),
         folder_error("hidden_act", "gelu".into()),
         folder_error(

@@ -96,13 +96,6 @@ impl RowResult {
             masses: vec![0.0; seen],
         }
     }
-
-    pub fn at(&self, position: u32) -> Seen {
-        Seen {
-            position,
-            kv: self.kv.clone(),
-        }
-    }
 }
 
 struct LayerWeights<'a> {
