@@ -17,19 +17,61 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("generate", &["kv"]),
     ("engine", &["kv", "blend", "store", "backend", "generate"]),
     ("server", &["openai", "prompt", "generate", "kv"]),
-    ("bench", &["kv", "openai", "prompt", "blend", "store", "backend", "kernels", "backend-mistralrs", "generate", "engine"]),
-    ("cli", &["kv", "openai", "prompt", "blend", "store", "backend", "kernels", "backend-mistralrs", "generate", "engine", "server", "bench"]),
+    (
+        "bench",
+        &[
+            "kv",
+            "openai",
+            "prompt",
+            "blend",
+            "store",
+            "backend",
+            "kernels",
+            "backend-mistralrs",
+            "generate",
+            "engine",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "kv",
+            "openai",
+            "prompt",
+            "blend",
+            "store",
+            "backend",
+            "kernels",
+            "backend-mistralrs",
+            "generate",
+            "engine",
+            "server",
+            "bench",
+        ],
+    ),
 ];
 
 /// Crates that alone may use an outside crate.
-const RESERVED: &[(&str, &[&str])] =
-    &[("mistralrs-core", &[]), ("mistralrs-quant", &["backend-mistralrs"]), ("candle-core", &["backend-mistralrs"]), ("axum", &["server"])];
+const RESERVED: &[(&str, &[&str])] = &[
+    ("mistralrs-core", &[]),
+    ("mistralrs-quant", &["backend-mistralrs"]),
+    ("candle-core", &["backend-mistralrs"]),
+    ("axum", &["server"]),
+];
 
 fn metadata() -> Value {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
-    let output = Command::new(env!("CARGO")).args(arguments).current_dir(root).output().expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(env!("CARGO"))
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     serde_json::from_slice(&output.stdout).expect("metadata is JSON")
 }
 
@@ -48,7 +90,9 @@ fn dependencies(metadata: &Value) -> Vec<(String, BTreeSet<String>)> {
 #[test]
 fn crates_depend_only_along_the_arrows() {
     for (package, uses) in dependencies(&metadata()) {
-        let Some(package) = package.strip_prefix("medley-") else { panic!("{package} is not named medley-…") };
+        let Some(package) = package.strip_prefix("medley-") else {
+            panic!("{package} is not named medley-…")
+        };
         if package == "tests" {
             continue;
         }
@@ -65,7 +109,10 @@ fn outside_crates_stay_where_they_belong() {
     for (package, uses) in dependencies(&metadata()) {
         for (reserved, users) in RESERVED.iter().filter(|(reserved, _)| uses.contains(*reserved)) {
             let package = package.trim_start_matches("medley-");
-            assert!(users.contains(&package), "{package} must not depend on {reserved}");
+            assert!(
+                users.contains(&package),
+                "{package} must not depend on {reserved}"
+            );
         }
     }
 }

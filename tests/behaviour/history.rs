@@ -14,18 +14,31 @@ fn random_ask(rng: &mut fastrand::Rng) -> Ask {
         prompt.push(document(rng.u64(0..10), 20 * rng.usize(1..8)));
     }
     prompt.push(text(rng.u64(0..5), rng.usize(1..30)));
-    let ask = Ask::new(prompt).strategy(STRATEGIES[rng.usize(0..3)]).refined(rng.u8(0..2), rng.u8(1..3));
+    let ask = Ask::new(prompt)
+        .strategy(STRATEGIES[rng.usize(0..3)])
+        .refined(rng.u8(0..2), rng.u8(1..3));
     let mode = [BlendMode::Auto, BlendMode::Auto, BlendMode::Exact, BlendMode::Off][rng.usize(0..4)];
-    ask.ratio(f64::from(rng.u8(0..6)) / 10.0).mode(mode).max_tokens(rng.usize(1..12))
+    ask.ratio(f64::from(rng.u8(0..6)) / 10.0)
+        .mode(mode)
+        .max_tokens(rng.usize(1..12))
 }
 
 fn targets() -> Vec<Ask> {
     let prompt = |order: [u64; 3]| -> Vec<Segment> {
         let documents = order.map(|seed| document(seed, 60 + 20 * seed as usize));
-        [text(0, 64)].into_iter().chain(documents).chain([text(2, 15)]).collect()
+        [text(0, 64)]
+            .into_iter()
+            .chain(documents)
+            .chain([text(2, 15)])
+            .collect()
     };
-    let blended = STRATEGIES.into_iter().map(|s| Ask::new(prompt([1, 2, 3])).strategy(s));
-    let refined = Ask::new(prompt([3, 1, 2])).strategy(Strategy::Query).refined(1, 2).ratio(0.3);
+    let blended = STRATEGIES
+        .into_iter()
+        .map(|s| Ask::new(prompt([1, 2, 3])).strategy(s));
+    let refined = Ask::new(prompt([3, 1, 2]))
+        .strategy(Strategy::Query)
+        .refined(1, 2)
+        .ratio(0.3);
     let exact = Ask::new(prompt([2, 3, 1])).mode(BlendMode::Exact);
     blended.chain([refined, exact]).collect()
 }
@@ -95,6 +108,9 @@ fn blended_kv_is_never_found_as_an_exact_prefix() {
         ask(&engine, &Ask::new(prompt.clone()).ratio(ratio));
     }
     let answer = ask(&engine, &exact);
-    assert_eq!(answer.report.tokens.exact_prefix, 64, "only the text before the first document is exact");
+    assert_eq!(
+        answer.report.tokens.exact_prefix, 64,
+        "only the text before the first document is exact"
+    );
     assert_eq!(answer.logits, expected.logits);
 }

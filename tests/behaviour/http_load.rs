@@ -31,7 +31,12 @@ fn read(server: &Server, body: &Value, patience: Option<usize>) -> String {
     assert_eq!(response.status(), 200);
     let mut text = String::new();
     let mut done = false;
-    for (chunk, line) in BufReader::new(response).lines().map_while(Result::ok).filter(|l| !l.is_empty()).enumerate() {
+    for (chunk, line) in BufReader::new(response)
+        .lines()
+        .map_while(Result::ok)
+        .filter(|l| !l.is_empty())
+        .enumerate()
+    {
         if patience.is_some_and(|patience| chunk >= patience) {
             return text;
         }
@@ -50,7 +55,13 @@ fn read(server: &Server, body: &Value, patience: Option<usize>) -> String {
 /// Waits until no gauge shows anything of any request.
 fn settle(server: &Server) {
     let patience = Instant::now() + Duration::from_secs(20);
-    let held = ["vllm:num_requests_running", "vllm:num_requests_waiting", "medley_private_pages", "medley_leases", "medley_computing_documents"];
+    let held = [
+        "vllm:num_requests_running",
+        "vllm:num_requests_waiting",
+        "medley_private_pages",
+        "medley_leases",
+        "medley_computing_documents",
+    ];
     while held.iter().any(|name| server.metric(name) != 0.0) {
         assert!(Instant::now() < patience, "{}", server.get("/metrics"));
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use medley_engine::Engine;
-use medley_generate::{Event, FinishReason, GenerateError, Generate, SubmitError};
+use medley_generate::{Event, FinishReason, Generate, GenerateError, SubmitError};
 use medley_kv::{BlendMode, Strategy, TokenId};
 
 use crate::harness::{Ask, Engines, ask, ask_all, collect, document, text, try_ask, words};
@@ -17,7 +17,13 @@ fn settle(engine: &Engine) {
     let patience = Instant::now() + Duration::from_secs(20);
     loop {
         let gauges = engine.gauges();
-        let held = [gauges.waiting, gauges.running, gauges.private_pages, gauges.leases, gauges.computing];
+        let held = [
+            gauges.waiting,
+            gauges.running,
+            gauges.private_pages,
+            gauges.leases,
+            gauges.computing,
+        ];
         if held == [0; 5] {
             return;
         }
@@ -31,12 +37,22 @@ fn abandoned_requests_leave_nothing_behind() {
     let engine = Engines::default().start();
     for seed in 0..60 {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let prompt = vec![text(seed, 70), document(rng.u64(0..20), 150), document(rng.u64(0..20), 90), text(4, 9)];
+        let prompt = vec![
+            text(seed, 70),
+            document(rng.u64(0..20), 150),
+            document(rng.u64(0..20), 90),
+            text(4, 9),
+        ];
         let strategy = [Strategy::Query, Strategy::Deviation][rng.usize(0..2)];
-        let mut stream = engine.submit(Ask::new(prompt).strategy(strategy).max_tokens(500).0).expect("submitted");
+        let mut stream = engine
+            .submit(Ask::new(prompt).strategy(strategy).max_tokens(500).0)
+            .expect("submitted");
         let events = rng.usize(0..6);
         for _ in 0..events {
-            assert!(!matches!(stream.blocking_recv(), None | Some(Event::Failed(_))), "seed {seed}");
+            assert!(
+                !matches!(stream.blocking_recv(), None | Some(Event::Failed(_))),
+                "seed {seed}"
+            );
         }
         drop(stream);
     }
@@ -47,8 +63,17 @@ fn abandoned_requests_leave_nothing_behind() {
 #[test]
 fn many_streams_of_mixed_lengths_share_steps_and_answer_as_alone() {
     let make = |i: u64| {
-        let prompt = vec![text(i, 5 + 11 * i as usize), document(i % 5, 120), document(i % 3, 64), text(i, 7)];
-        let mode = if i.is_multiple_of(4) { BlendMode::Exact } else { BlendMode::Auto };
+        let prompt = vec![
+            text(i, 5 + 11 * i as usize),
+            document(i % 5, 120),
+            document(i % 3, 64),
+            text(i, 7),
+        ];
+        let mode = if i.is_multiple_of(4) {
+            BlendMode::Exact
+        } else {
+            BlendMode::Auto
+        };
         Ask::new(prompt).mode(mode).max_tokens(3 + 5 * i as usize)
     };
     let asks: Vec<_> = (0..32).map(make).collect();
@@ -64,7 +89,9 @@ fn many_streams_of_mixed_lengths_share_steps_and_answer_as_alone() {
 #[test]
 fn equal_documents_in_flight_are_computed_once() {
     let engine = Engines::default().start();
-    let asks: Vec<_> = (0..10).map(|i| Ask::new(vec![text(i, 3), document(1, 300), text(i, 4)])).collect();
+    let asks: Vec<_> = (0..10)
+        .map(|i| Ask::new(vec![text(i, 3), document(1, 300), text(i, 4)]))
+        .collect();
     let answers = ask_all(&engine, &asks);
     assert_eq!(engine.gauges().documents, 1);
     assert!(answers.iter().any(|a| a.sources() == ["computed"]));
@@ -94,13 +121,33 @@ fn what_can_never_run_is_refused_with_the_numbers() {
     let engine = Engines::default().with(|e| e.pages = 10).start();
     let long = Ask::new(vec![text(1, 4096)]);
     let refused = try_ask(&engine, &long).expect_err("too long");
-    assert_eq!(refused, SubmitError::PromptTooLong { tokens: 4096, context: 4096 });
+    assert_eq!(
+        refused,
+        SubmitError::PromptTooLong {
+            tokens: 4096,
+            context: 4096
+        }
+    );
     let large = Ask::new(vec![text(1, 700)]);
-    assert!(matches!(try_ask(&engine, &large), Err(SubmitError::TooLarge { needed: 12, pages: 10 })));
-    let deep = small().strategy(Strategy::Deviation).with(|r| r.blend.check_layer = 99);
-    assert!(matches!(try_ask(&engine, &deep), Err(SubmitError::CheckLayer { layer: 99, .. })));
+    assert!(matches!(
+        try_ask(&engine, &large),
+        Err(SubmitError::TooLarge {
+            needed: 12,
+            pages: 10
+        })
+    ));
+    let deep = small()
+        .strategy(Strategy::Deviation)
+        .with(|r| r.blend.check_layer = 99);
+    assert!(matches!(
+        try_ask(&engine, &deep),
+        Err(SubmitError::CheckLayer { layer: 99, .. })
+    ));
     engine.close();
-    assert!(matches!(try_ask(&engine, &small()), Err(SubmitError::ShuttingDown)));
+    assert!(matches!(
+        try_ask(&engine, &small()),
+        Err(SubmitError::ShuttingDown)
+    ));
 }
 
 #[test]
@@ -110,7 +157,9 @@ fn requests_wait_for_pages_and_all_are_answered() {
         e.config.resident_pages = 14;
     });
     let engine = engine.start();
-    let asks: Vec<_> = (0..12).map(|i| Ask::new(vec![text(i, 20), document(i, 200), text(i, 9)])).collect();
+    let asks: Vec<_> = (0..12)
+        .map(|i| Ask::new(vec![text(i, 20), document(i, 200), text(i, 9)]))
+        .collect();
     let answers = ask_all(&engine, &asks);
     assert!(answers.iter().all(|a| a.tokens.len() == 8));
     settle(&engine);
@@ -138,11 +187,24 @@ fn texts_end_where_they_should() {
     let stop = whole.text[10..13].to_owned();
     let at = whole.text.find(&stop).expect("it is there");
     let cut = ask(&engine, &small().max_tokens(40).with(|r| r.stop = vec![stop]));
-    assert_eq!((cut.reason, cut.text.as_str()), (FinishReason::Stop, &whole.text[..at]));
+    assert_eq!(
+        (cut.reason, cut.text.as_str()),
+        (FinishReason::Stop, &whole.text[..at])
+    );
     let token = whole.tokens[5];
-    let first = whole.tokens.iter().position(|&t| t == token).expect("it is there");
-    let ended = ask(&engine, &small().max_tokens(40).with(|r| r.stop_tokens = [token].into()));
-    assert_eq!((ended.reason, ended.text.as_str()), (FinishReason::Stop, &whole.text[..first]));
+    let first = whole
+        .tokens
+        .iter()
+        .position(|&t| t == token)
+        .expect("it is there");
+    let ended = ask(
+        &engine,
+        &small().max_tokens(40).with(|r| r.stop_tokens = [token].into()),
+    );
+    assert_eq!(
+        (ended.reason, ended.text.as_str()),
+        (FinishReason::Stop, &whole.text[..first])
+    );
     assert_eq!(ended.tokens.len(), first + 1);
 }
 
@@ -159,7 +221,10 @@ fn forced_tokens_are_fed_and_their_logits_captured() {
     let free = ask(&engine, &small().max_tokens(6));
     let force = |tokens: &[TokenId]| {
         let tokens = tokens.into();
-        ask(&engine, &small().max_tokens(50).with(|r| r.capture.forced = Some(tokens)))
+        ask(
+            &engine,
+            &small().max_tokens(50).with(|r| r.capture.forced = Some(tokens)),
+        )
     };
     let forced = force(&free.tokens);
     assert_eq!((forced.tokens, forced.logits), (free.tokens, free.logits.clone()));

@@ -32,8 +32,18 @@ fn ratio_one_equals_exact_for_every_rule() {
         let ask_for = Ask::new(random_prompt(&mut fastrand::Rng::with_seed(seed)));
         let exact = ask(&engine, &ask_for.clone().mode(BlendMode::Exact));
         for (strategy, hops, rounds) in RULES {
-            let blended = ask(&engine, &ask_for.clone().strategy(strategy).refined(hops, rounds).ratio(1.0));
-            assert_eq!(blended.logits, exact.logits, "seed {seed}, {strategy} {hops} {rounds}");
+            let blended = ask(
+                &engine,
+                &ask_for
+                    .clone()
+                    .strategy(strategy)
+                    .refined(hops, rounds)
+                    .ratio(1.0),
+            );
+            assert_eq!(
+                blended.logits, exact.logits,
+                "seed {seed}, {strategy} {hops} {rounds}"
+            );
             assert_eq!(blended.text, exact.text);
         }
     }
@@ -45,9 +55,19 @@ fn ratio_zero_repairs_nothing() {
     let prompt = vec![text(1, 20), document(2, 200), document(3, 100), text(4, 10)];
     let exact = ask(&engine, &Ask::new(prompt.clone()).mode(BlendMode::Exact));
     for (strategy, hops, rounds) in RULES {
-        let answer = ask(&engine, &Ask::new(prompt.clone()).strategy(strategy).refined(hops, rounds).ratio(0.0));
+        let answer = ask(
+            &engine,
+            &Ask::new(prompt.clone())
+                .strategy(strategy)
+                .refined(hops, rounds)
+                .ratio(0.0),
+        );
         assert_eq!(answer.report.tokens.repaired, 0);
-        assert_ne!(answer.first_logits(), exact.first_logits(), "unrepaired KV can't equal a full prefill here");
+        assert_ne!(
+            answer.first_logits(),
+            exact.first_logits(),
+            "unrepaired KV can't equal a full prefill here"
+        );
     }
 }
 
@@ -57,8 +77,17 @@ fn the_budget_is_spent_to_the_token_by_every_rule() {
     let prompt = vec![text(1, 20), document(2, 200), document(3, 100), text(4, 10)];
     for (strategy, hops, rounds) in RULES {
         for (ratio, repaired) in [(0.1, 30), (0.15, 45), (0.5, 150)] {
-            let answer = ask(&engine, &Ask::new(prompt.clone()).strategy(strategy).refined(hops, rounds).ratio(ratio));
-            assert_eq!(answer.report.tokens.repaired, repaired, "{strategy} {hops} {rounds} at {ratio}");
+            let answer = ask(
+                &engine,
+                &Ask::new(prompt.clone())
+                    .strategy(strategy)
+                    .refined(hops, rounds)
+                    .ratio(ratio),
+            );
+            assert_eq!(
+                answer.report.tokens.repaired, repaired,
+                "{strategy} {hops} {rounds} at {ratio}"
+            );
         }
     }
 }
@@ -70,10 +99,20 @@ fn rules_choose_different_tokens() {
     let tokens = |r: &mut medley_generate::Request| r.blend.report = medley_kv::ReportDetail::Tokens;
     let ranges = [Strategy::Heads, Strategy::Deviation, Strategy::Query].map(|strategy| {
         let answer = ask(&engine, &Ask::new(prompt.clone()).strategy(strategy).with(tokens));
-        answer.report.documents.iter().flat_map(|d| d.repaired_ranges.clone()).collect::<Vec<_>>()
+        answer
+            .report
+            .documents
+            .iter()
+            .flat_map(|d| d.repaired_ranges.clone())
+            .collect::<Vec<_>>()
     });
     assert!(ranges[0] != ranges[1] && ranges[1] != ranges[2] && ranges[0] != ranges[2]);
-    assert_eq!(ranges[0].len(), 2, "heads are one run a document: {:?}", ranges[0]);
+    assert_eq!(
+        ranges[0].len(),
+        2,
+        "heads are one run a document: {:?}",
+        ranges[0]
+    );
 }
 
 #[test]
@@ -87,5 +126,13 @@ fn a_document_directly_behind_its_anchor_costs_no_budget() {
     assert_eq!(blended.logits, exact.logits);
     let two = vec![anchor, document(2, 200), document(3, 100), text(4, 10)];
     let blended = ask(&engine, &Ask::new(two).ratio(0.1));
-    assert_eq!(blended.report.documents.iter().map(|d| d.repaired).collect::<Vec<_>>(), [0, 10]);
+    assert_eq!(
+        blended
+            .report
+            .documents
+            .iter()
+            .map(|d| d.repaired)
+            .collect::<Vec<_>>(),
+        [0, 10]
+    );
 }

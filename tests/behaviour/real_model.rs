@@ -8,7 +8,11 @@ use crate::harness::{Ask, ask, collect, document, small_model, text};
 
 fn prompt(order: &[u64]) -> Vec<Segment> {
     let documents = order.iter().map(|&seed| document(seed, 40 + 9 * seed as usize));
-    [text(100, 21)].into_iter().chain(documents).chain([text(101, 12)]).collect()
+    [text(100, 21)]
+        .into_iter()
+        .chain(documents)
+        .chain([text(101, 12)])
+        .collect()
 }
 
 fn distance(a: &[f32], b: &[f32]) -> f32 {
@@ -21,14 +25,22 @@ fn ratio_one_equals_exact_within_rounding_for_every_rule() {
     for order in [[1, 2, 3], [5, 1, 1]] {
         let ask_for = Ask::new(prompt(&order)).max_tokens(4);
         let exact = ask(&engine, &ask_for.clone().mode(BlendMode::Exact));
-        for strategy in [Strategy::Auto, Strategy::Heads, Strategy::Deviation, Strategy::Query] {
+        for strategy in [
+            Strategy::Auto,
+            Strategy::Heads,
+            Strategy::Deviation,
+            Strategy::Query,
+        ] {
             let blended = ask(&engine, &ask_for.clone().strategy(strategy).ratio(1.0));
             let distance = distance(blended.first_logits(), exact.first_logits());
             assert!(distance < 1e-4, "{strategy}: logits differ by {distance}");
             assert_eq!(blended.tokens, exact.tokens);
         }
         let unrepaired = ask(&engine, &ask_for.clone().ratio(0.0));
-        assert!(distance(unrepaired.first_logits(), exact.first_logits()) > 1e-2, "repair makes a difference");
+        assert!(
+            distance(unrepaired.first_logits(), exact.first_logits()) > 1e-2,
+            "repair makes a difference"
+        );
     }
 }
 
@@ -37,9 +49,13 @@ fn live(engine: &Engine, rng: &mut fastrand::Rng, target: &Ask) -> Vec<f32> {
     let other = |rng: &mut fastrand::Rng| {
         let order: Vec<u64> = (0..rng.usize(1..3)).map(|_| rng.u64(0..7)).collect();
         let strategy = [Strategy::Query, Strategy::Heads, Strategy::Deviation][rng.usize(0..3)];
-        Ask::new(prompt(&order)).strategy(strategy).max_tokens(rng.usize(1..4))
+        Ask::new(prompt(&order))
+            .strategy(strategy)
+            .max_tokens(rng.usize(1..4))
     };
-    let beside: Vec<_> = (0..rng.usize(0..3)).map(|_| engine.submit(other(rng).0).expect("submitted")).collect();
+    let beside: Vec<_> = (0..rng.usize(0..3))
+        .map(|_| engine.submit(other(rng).0).expect("submitted"))
+        .collect();
     let answer = ask(engine, target);
     for stream in beside {
         if rng.bool() {
@@ -53,12 +69,21 @@ fn live(engine: &Engine, rng: &mut fastrand::Rng, target: &Ask) -> Vec<f32> {
 fn prefill_has_the_same_bits_after_any_history() {
     let targets = [
         Ask::new(prompt(&[1, 2, 3])).max_tokens(2),
-        Ask::new(prompt(&[2, 3])).strategy(Strategy::Deviation).max_tokens(1),
-        Ask::new(prompt(&[3, 2, 1])).strategy(Strategy::Query).refined(1, 2).ratio(0.3).max_tokens(1),
+        Ask::new(prompt(&[2, 3]))
+            .strategy(Strategy::Deviation)
+            .max_tokens(1),
+        Ask::new(prompt(&[3, 2, 1]))
+            .strategy(Strategy::Query)
+            .refined(1, 2)
+            .ratio(0.3)
+            .max_tokens(1),
         Ask::new(prompt(&[1, 3])).mode(BlendMode::Exact).max_tokens(1),
     ];
     let fresh = small_model(60, 30, 512);
-    let expected: Vec<_> = targets.iter().map(|t| ask(&fresh, t).first_logits().to_vec()).collect();
+    let expected: Vec<_> = targets
+        .iter()
+        .map(|t| ask(&fresh, t).first_logits().to_vec())
+        .collect();
     let mut seed = 0;
     // Restarts, pools that evict, and steps that split rows elsewhere.
     for (pages, resident, step_rows) in [(60, 30, 512), (40, 6, 37), (60, 0, 130)] {
@@ -67,7 +92,10 @@ fn prefill_has_the_same_bits_after_any_history() {
             let mut rng = fastrand::Rng::with_seed(seed);
             let at = seed as usize % targets.len();
             let logits = live(&engine, &mut rng, &targets[at]);
-            assert!(logits == expected[at], "seed {seed}, round {round} with {step_rows} rows a step");
+            assert!(
+                logits == expected[at],
+                "seed {seed}, round {round} with {step_rows} rows a step"
+            );
             seed += 1;
         }
     }
@@ -79,7 +107,11 @@ fn decoded_alone_the_text_is_the_same_after_any_history() {
     let expected = ask(&small_model(60, 30, 512), &target).tokens;
     let engine = small_model(60, 30, 128);
     for seed in 0..4 {
-        live(&engine, &mut fastrand::Rng::with_seed(seed), &Ask::new(prompt(&[seed, 1])).max_tokens(2));
+        live(
+            &engine,
+            &mut fastrand::Rng::with_seed(seed),
+            &Ask::new(prompt(&[seed, 1])).max_tokens(2),
+        );
         assert_eq!(ask(&engine, &target).tokens, expected, "seed {seed}");
     }
 }

@@ -8,7 +8,11 @@ use crate::harness::{Answer, Ask, Engines, ask, document, text};
 /// Instructions, documents by seed and length, a question.
 fn prompt(documents: &[(u64, usize)]) -> Vec<Segment> {
     let documents = documents.iter().map(|&(seed, len)| document(seed, len));
-    [text(900, 30)].into_iter().chain(documents).chain([text(901, 12)]).collect()
+    [text(900, 30)]
+        .into_iter()
+        .chain(documents)
+        .chain([text(901, 12)])
+        .collect()
 }
 
 /// The sums that every report keeps.
@@ -46,7 +50,12 @@ fn documents_in_a_new_order_are_reused() {
         let warm = run(&engine, &prompt(&[c, a, b]));
         assert_eq!(warm.sources(), ["host"; 3]);
         assert_eq!(warm.report.tokens.computed, 0);
-        assert!(warm.report.documents.iter().all(|d| d.reused + d.repaired == d.tokens));
+        assert!(
+            warm.report
+                .documents
+                .iter()
+                .all(|d| d.reused + d.repaired == d.tokens)
+        );
     }
 }
 
@@ -77,13 +86,23 @@ fn an_empty_document_takes_nothing() {
     assert_eq!(answer.report.documents[0].tokens, 0);
     assert_eq!(answer.text, ask(&engine, &Ask::new(prompt(&[(2, 90)]))).text);
     let only_empty = run(&engine, &prompt(&[(1, 0)]));
-    assert_eq!(only_empty.report.tokens.fresh + only_empty.report.tokens.exact_prefix, 42);
+    assert_eq!(
+        only_empty.report.tokens.fresh + only_empty.report.tokens.exact_prefix,
+        42
+    );
 }
 
 #[test]
 fn text_may_stand_between_documents() {
     let engine = Engines::default().start();
-    let prompt = [text(5, 9), document(1, 70), text(6, 3), document(2, 130), document(3, 10), text(7, 5)];
+    let prompt = [
+        text(5, 9),
+        document(1, 70),
+        text(6, 3),
+        document(2, 130),
+        document(3, 10),
+        text(7, 5),
+    ];
     let cold = run(&engine, &prompt);
     let warm = run(&engine, &prompt);
     assert_eq!(warm.first_logits(), cold.first_logits());
@@ -114,7 +133,10 @@ fn exact_prefixes_are_reused_page_by_page() {
     assert_eq!(second.report.tokens.exact_prefix, 256);
     assert_eq!(second.report.plan, Plan::Exact);
     let again = ask_exact(1);
-    assert_eq!((&again.text, again.first_logits()), (&first.text, first.first_logits()));
+    assert_eq!(
+        (&again.text, again.first_logits()),
+        (&first.text, first.first_logits())
+    );
 }
 
 #[test]
@@ -138,6 +160,9 @@ fn nothing_is_shared_across_salts() {
     let [a, b] = asks.each_ref().map(|a| ask(&engine, a));
     assert_eq!(b.sources(), ["computed"; 2]);
     assert_eq!(a.text, b.text);
-    assert_ne!(a.report.documents[0].document_id, b.report.documents[0].document_id);
+    assert_ne!(
+        a.report.documents[0].document_id,
+        b.report.documents[0].document_id
+    );
     assert_eq!(ask(&engine, &asks[0]).sources(), ["host"; 2]);
 }

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use medley_blend::Rule;
 use medley_kv::{
-    DocumentKey, DocumentReport, Plan, Position, Prompt, Report, ReportDetail, Source, Span, Timing, TokenCounts,
+    DocumentKey, DocumentReport, Plan, Position, Prompt, Report, ReportDetail, Source, Span, Timing,
+    TokenCounts,
 };
 
 /// Collects what the report needs while the request runs.
@@ -31,11 +32,31 @@ pub(crate) struct DocumentAccount {
 
 impl Account {
     /// An account that starts now; `submitted` is when the request arrived.
-    pub(crate) fn new(plan: Plan, reason: Option<String>, rule: Rule, detail: ReportDetail, prompt: &Prompt, submitted: Instant) -> Self {
+    pub(crate) fn new(
+        plan: Plan,
+        reason: Option<String>,
+        rule: Rule,
+        detail: ReportDetail,
+        prompt: &Prompt,
+        submitted: Instant,
+    ) -> Self {
         let mark = Instant::now();
-        let timing = Timing { queue: milliseconds(mark - submitted), ..Timing::default() };
+        let timing = Timing {
+            queue: milliseconds(mark - submitted),
+            ..Timing::default()
+        };
         let (prompt_len, documents) = (prompt.len(), Vec::new());
-        Self { plan, reason, rule, detail, prompt_len, exact_prefix: 0, documents, timing, mark }
+        Self {
+            plan,
+            reason,
+            rule,
+            detail,
+            prompt_len,
+            exact_prefix: 0,
+            documents,
+            timing,
+            mark,
+        }
     }
 
     /// Milliseconds since the last lap.
@@ -46,7 +67,12 @@ impl Account {
 
     /// The report, with `repaired` document positions in ascending order.
     pub(crate) fn report(&self, repaired: &[Position]) -> Report {
-        let documents: Vec<_> = self.documents.iter().enumerate().map(|(i, d)| self.document(i, d, repaired)).collect();
+        let documents: Vec<_> = self
+            .documents
+            .iter()
+            .enumerate()
+            .map(|(i, d)| self.document(i, d, repaired))
+            .collect();
         let sum = |f: fn(&DocumentReport) -> usize| documents.iter().map(f).sum::<usize>();
         let mut tokens = TokenCounts {
             exact_prefix: self.exact_prefix,
@@ -85,7 +111,11 @@ impl Account {
             reused: if computed { 0 } else { kept },
             computed: if computed { kept } else { 0 },
             repaired,
-            repaired_ranges: if self.detail == ReportDetail::Tokens { ranges } else { Vec::new() },
+            repaired_ranges: if self.detail == ReportDetail::Tokens {
+                ranges
+            } else {
+                Vec::new()
+            },
         }
     }
 }

@@ -51,7 +51,13 @@ impl Need {
             _ => (Plan::Exact, None),
         };
         let room = config.max_model_len.saturating_sub(request.prompt.len());
-        Self { layout, rule, plan, reason, generated: request.max_tokens.min(room).max(1) }
+        Self {
+            layout,
+            rule,
+            plan,
+            reason,
+            generated: request.max_tokens.min(room).max(1),
+        }
     }
 
     /// Pages of the exact prefix, generated tokens included where they follow it.
@@ -68,17 +74,29 @@ impl Need {
             return 0;
         }
         let text = self.layout.text_after_lead().count();
-        let eligible: usize = self.layout.documents().filter(|d| !d.exact).map(|d| d.span.len as usize).sum();
+        let eligible: usize = self
+            .layout
+            .documents()
+            .filter(|d| !d.exact)
+            .map(|d| d.span.len as usize)
+            .sum();
         // The question row and the last row are rows even where they lie in a document.
-        let last = text + (self.rule.ratio.of(eligible) + 2).min(self.layout.document_tokens()) + self.generated;
-        let compare = if self.rule.strategy == Strategy::Deviation { text + eligible } else { 0 };
+        let last =
+            text + (self.rule.ratio.of(eligible) + 2).min(self.layout.document_tokens()) + self.generated;
+        let compare = if self.rule.strategy == Strategy::Deviation {
+            text + eligible
+        } else {
+            0
+        };
         pages_for(last.max(compare))
     }
 
     /// Pages if nothing at all is resident.
     pub(crate) fn pages_at_most(&self, request: &Request) -> usize {
         let documents = request.prompt.documents().filter(|_| self.plan == Plan::Blended);
-        let computed: usize = documents.map(|d| Computation::pages_needed(&d.anchor, &d.tokens)).sum();
+        let computed: usize = documents
+            .map(|d| Computation::pages_needed(&d.anchor, &d.tokens))
+            .sum();
         self.prefix_pages() + self.overlay_pages() + computed
     }
 }
@@ -97,7 +115,10 @@ enum Found {
     Empty,
     Resident(DocumentLease),
     /// Missing; whether this request has to start the computation, and why it is missing.
-    Missing { starts: bool, miss: Miss },
+    Missing {
+        starts: bool,
+        miss: Miss,
+    },
 }
 
 /// Admits a request or gives it back untouched. `computing` tells whether a document is already in computation.
@@ -116,19 +137,31 @@ pub(crate) fn admit(
     };
     let blended = need.plan == Plan::Blended;
     let keys = keys(request, &namespace);
-    let found = if blended { find(request, &keys, residency, computing) } else { Vec::new() };
+    let found = if blended {
+        find(request, &keys, residency, computing)
+    } else {
+        Vec::new()
+    };
     let tokens = request.prompt.tokens();
     // One token more than the prefix: what is looked up never covers the last one.
-    let prefix_tokens = if blended { need.layout.lead().len as usize + 1 } else { tokens.len() };
+    let prefix_tokens = if blended {
+        need.layout.lead().len as usize + 1
+    } else {
+        tokens.len()
+    };
     let shared = match need.plan {
         Plan::Off => Vec::new(),
         _ => residency.prefix(&namespace, &tokens[..prefix_tokens]),
     };
     let started = || {
         let pairs = request.prompt.documents().zip(&keys).zip(&found);
-        pairs.filter(|(_, found)| matches!(found, Found::Missing { starts: true, .. })).map(|(pair, _)| pair)
+        pairs
+            .filter(|(_, found)| matches!(found, Found::Missing { starts: true, .. }))
+            .map(|(pair, _)| pair)
     };
-    let computed: usize = started().map(|(d, _)| Computation::pages_needed(&d.anchor, &d.tokens)).sum();
+    let computed: usize = started()
+        .map(|(d, _)| Computation::pages_needed(&d.anchor, &d.tokens))
+        .sum();
     let private = need.prefix_pages() - shared.len() + need.overlay_pages();
     let Some(mut pages) = residency.reserve(private + computed) else {
         return Err(queued);
@@ -143,11 +176,21 @@ pub(crate) fn admit(
     let computations = started().map(computation).collect();
 
     let prompt = &request.prompt;
-    let mut account =
-        Account::new(need.plan, need.reason, need.rule, request.blend.report, prompt, queued.submitted);
+    let mut account = Account::new(
+        need.plan,
+        need.reason,
+        need.rule,
+        request.blend.report,
+        prompt,
+        queued.submitted,
+    );
     account.exact_prefix = shared.len() * medley_kv::PAGE_TOKENS;
     let (mut occurrences, mut awaited, mut misses) = (Vec::new(), Vec::new(), Vec::new());
-    for (region, ((document, key), found)) in need.layout.documents().zip(prompt.documents().zip(&keys).zip(found)) {
+    for (region, ((document, key), found)) in need
+        .layout
+        .documents()
+        .zip(prompt.documents().zip(&keys).zip(found))
+    {
         let (lease, source) = match found {
             Found::Empty => (None, config.resident_source),
             Found::Resident(lease) => (Some(lease), config.resident_source),
@@ -157,17 +200,34 @@ pub(crate) fn admit(
                 (None, Source::Computed)
             }
         };
-        occurrences.push(Occurrence { span: region.span, anchor_len: region.anchor_len, lease });
-        account.documents.push(DocumentAccount { name: document.name.clone(), key: *key, span: region.span, source });
+        occurrences.push(Occurrence {
+            span: region.span,
+            anchor_len: region.anchor_len,
+            lease,
+        });
+        account.documents.push(DocumentAccount {
+            name: document.name.clone(),
+            key: *key,
+            span: region.span,
+            source,
+        });
     }
     let voice = Voice::new(request, need.generated, text.clone(), queued.events);
     let holdings = Holdings::new(shared, own, occurrences, overlay);
     let sequence = Sequence::new(tokens, need.layout, namespace, holdings, awaited, account, voice);
-    Ok(Admitted { sequence, computations, misses })
+    Ok(Admitted {
+        sequence,
+        computations,
+        misses,
+    })
 }
 
 fn keys(request: &Request, namespace: &Namespace) -> Vec<DocumentKey> {
-    request.prompt.documents().map(|d| DocumentKey::new(namespace, &d.anchor, &d.tokens)).collect()
+    request
+        .prompt
+        .documents()
+        .map(|d| DocumentKey::new(namespace, &d.anchor, &d.tokens))
+        .collect()
 }
 
 fn find(
@@ -183,7 +243,10 @@ fn find(
         }
         match residency.document(*key, &document.anchor, &document.tokens) {
             Ok(lease) => Found::Resident(lease),
-            Err(miss) => Found::Missing { starts: !keys[..index].contains(key) && !computing(key), miss },
+            Err(miss) => Found::Missing {
+                starts: !keys[..index].contains(key) && !computing(key),
+                miss,
+            },
         }
     };
     request.prompt.documents().enumerate().map(find).collect()

@@ -32,7 +32,14 @@ impl Computation {
         mut pages: Vec<Page>,
     ) -> Self {
         let anchor_pages = pages.drain(..medley_kv::pages_for(anchor.len())).collect();
-        Self { key, anchor, tokens, anchor_pages, pages, done: 0 }
+        Self {
+            key,
+            anchor,
+            tokens,
+            anchor_pages,
+            pages,
+            done: 0,
+        }
     }
 
     /// Pages that a computation takes.
@@ -53,17 +60,38 @@ impl Computation {
                 None => (self.anchor[i], SlotId::of(&anchor_ids, i)),
                 Some(d) => (self.tokens[d], SlotId::of(&ids, d)),
             };
-            ChunkRow { token, position: Position(i as u32), slot }
+            ChunkRow {
+                token,
+                position: Position(i as u32),
+                slot,
+            }
         };
         let rows = (self.done..end).map(row).collect();
         let at = Position(a as u32);
         let len = end.saturating_sub(a);
-        let document = PartKind::Document { start: at, local: at, hidden: Mask::none(len) };
-        let mut parts = vec![Part { pages: anchor_ids, len: a.min(end), kind: PartKind::Prefix }];
+        let document = PartKind::Document {
+            start: at,
+            local: at,
+            hidden: Mask::none(len),
+        };
+        let mut parts = vec![Part {
+            pages: anchor_ids,
+            len: a.min(end),
+            kind: PartKind::Prefix,
+        }];
         if len > 0 {
-            parts.push(Part { pages: ids, len, kind: document });
+            parts.push(Part {
+                pages: ids,
+                len,
+                kind: document,
+            });
         }
-        Some(Chunk { parts, rows, depth: Depth::Full, ..Chunk::default() })
+        Some(Chunk {
+            parts,
+            rows,
+            depth: Depth::Full,
+            ..Chunk::default()
+        })
     }
 
     /// Counts rows that ran; whether the document is complete.

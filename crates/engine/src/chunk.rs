@@ -48,7 +48,13 @@ struct Share<Owner> {
 impl<Owner> Assembly<Owner> {
     /// An empty batch of this depth.
     pub(crate) fn new(depth: Depth) -> Self {
-        Self { batch: Batch { depth, ..Batch::default() }, owners: Vec::new() }
+        Self {
+            batch: Batch {
+                depth,
+                ..Batch::default()
+            },
+            owners: Vec::new(),
+        }
     }
 
     /// Adds a chunk of the batch's depth.
@@ -63,16 +69,31 @@ impl<Owner> Assembly<Owner> {
             deviations: chunk.deviations.len(),
         });
         self.batch.sequences.push(Sequence { parts: chunk.parts });
-        let row = |r: ChunkRow| Row { sequence, token: r.token, position: r.position, slot: r.slot };
+        let row = |r: ChunkRow| Row {
+            sequence,
+            token: r.token,
+            position: r.position,
+            slot: r.slot,
+        };
         self.batch.rows.extend(chunk.rows.into_iter().map(row));
         if chunk.logits {
             self.batch.logits.push(self.batch.rows.len() - 1);
         }
         if !chunk.probe.is_empty() {
-            let rows = chunk.probe.into_iter().map(|p| ProbeRow { row: first + p.row, ..p }).collect();
+            let rows = chunk
+                .probe
+                .into_iter()
+                .map(|p| ProbeRow {
+                    row: first + p.row,
+                    ..p
+                })
+                .collect();
             self.batch.probes.push(Probe { sequence, rows });
         }
-        let shifted = chunk.deviations.into_iter().map(|d| Deviation { row: first + d.row, ..d });
+        let shifted = chunk.deviations.into_iter().map(|d| Deviation {
+            row: first + d.row,
+            ..d
+        });
         self.batch.deviations.extend(shifted);
     }
 

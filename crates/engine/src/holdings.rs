@@ -86,12 +86,22 @@ impl Holdings {
     pub(crate) fn parts(&self, prefix: usize, hidden: &[Position], overlay: &[Position]) -> Vec<Part> {
         let mut parts = Vec::with_capacity(self.documents.len() + 2);
         if prefix > 0 {
-            parts.push(Part { pages: self.prefix_pages.clone(), len: prefix, kind: PartKind::Prefix });
+            parts.push(Part {
+                pages: self.prefix_pages.clone(),
+                len: prefix,
+                kind: PartKind::Prefix,
+            });
         }
         parts.extend(self.documents.iter().filter_map(|o| document_part(o, hidden)));
         if !overlay.is_empty() {
-            let kind = PartKind::Overlay { positions: overlay.to_vec() };
-            parts.push(Part { pages: self.overlay_pages.clone(), len: overlay.len(), kind });
+            let kind = PartKind::Overlay {
+                positions: overlay.to_vec(),
+            };
+            parts.push(Part {
+                pages: self.overlay_pages.clone(),
+                len: overlay.len(),
+                kind,
+            });
         }
         parts
     }
@@ -154,5 +164,9 @@ fn document_part(occurrence: &Occurrence, hidden: &[Position]) -> Option<Part> {
         local: Position(occurrence.anchor_len as u32),
         hidden: mask,
     };
-    Some(Part { pages: lease.pages(), len: span.len as usize, kind })
+    Some(Part {
+        pages: lease.pages(),
+        len: span.len as usize,
+        kind,
+    })
 }

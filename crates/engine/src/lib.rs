@@ -59,23 +59,44 @@ impl Engine {
     ///
     /// # Errors
     /// If the system can't start a thread.
-    pub fn start(backend: Box<dyn Backend>, config: EngineConfig, text: Arc<dyn TokenText>) -> std::io::Result<Self> {
+    pub fn start(
+        backend: Box<dyn Backend>,
+        config: EngineConfig,
+        text: Arc<dyn TokenText>,
+    ) -> std::io::Result<Self> {
         let (inbox, receiver) = mpsc::unbounded_channel();
         let (geometry, pages) = (backend.geometry(), backend.pages());
         let page_bytes = geometry.bytes_per_token() * PAGE_TOKENS;
         let capacity = config.resident_pages.min(pages) * page_bytes;
-        let gauges = Gauges { pool_pages: pages, page_bytes, resident_capacity: capacity, ..Gauges::default() };
+        let gauges = Gauges {
+            pool_pages: pages,
+            page_bytes,
+            resident_capacity: capacity,
+            ..Gauges::default()
+        };
         let shared = Arc::new(Shared::new(gauges, config.max_queue));
         let card = ModelCard {
             max_model_len: config.max_model_len,
             vocab: backend.vocab(),
             unsupported: config.unsupported.clone(),
             end_of_text: config.end_of_text.to_vec(),
-            created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            created: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+                .as_secs(),
         };
         let worker = Worker::new(backend, config.clone(), text, receiver, shared.clone());
-        thread::Builder::new().name("medley-engine".to_owned()).spawn(move || worker.run())?;
-        Ok(Self { config, card, last_layer: geometry.layers.saturating_sub(1), pages, inbox, shared })
+        thread::Builder::new()
+            .name("medley-engine".to_owned())
+            .spawn(move || worker.run())?;
+        Ok(Self {
+            config,
+            card,
+            last_layer: geometry.layers.saturating_sub(1),
+            pages,
+            inbox,
+            shared,
+        })
     }
 
     /// Takes no further requests; those submitted go on.
@@ -91,11 +112,17 @@ impl Engine {
         let blend = &request.blend;
         let deviation = blend.mode == BlendMode::Auto && blend.strategy == Strategy::Deviation;
         if deviation && !(1..=self.last_layer).contains(&blend.check_layer) {
-            return Err(SubmitError::CheckLayer { layer: blend.check_layer, last: self.last_layer });
+            return Err(SubmitError::CheckLayer {
+                layer: blend.check_layer,
+                last: self.last_layer,
+            });
         }
         let needed = Need::of(request, &self.config).pages_at_most(request);
         if needed > self.pages {
-            return Err(SubmitError::TooLarge { needed, pages: self.pages });
+            return Err(SubmitError::TooLarge {
+                needed,
+                pages: self.pages,
+            });
         }
         Ok(())
     }
@@ -106,7 +133,11 @@ impl Generate for Engine {
         self.check(&request)?;
         self.shared.enqueue()?;
         let (events, stream) = mpsc::unbounded_channel();
-        let queued = Queued { request, events, submitted: Instant::now() };
+        let queued = Queued {
+            request,
+            events,
+            submitted: Instant::now(),
+        };
         if self.inbox.send(queued).is_err() {
             self.shared.arrived();
             return Err(SubmitError::ShuttingDown);

@@ -15,7 +15,11 @@ use crate::{
 enum Purpose {
     /// Attention of some rows to the documents; `None` for rows that are not observed. A hop asks what lies in
     /// *other* documents: a token's own surroundings would take all the mass.
-    Probe { weights: Vec<Option<f32>>, hop: bool, scores: Scores },
+    Probe {
+        weights: Vec<Option<f32>>,
+        hop: bool,
+        scores: Scores,
+    },
     /// Distance of recomputed keys at a layer from the canonical ones.
     Compare { layer: usize, values: Vec<f32> },
     /// The final pass: its last row continues the prompt.
@@ -33,22 +37,45 @@ pub(crate) struct Pass {
 
 impl Pass {
     /// Observes some of `rows`. Rows behind the last observed one are left out.
-    pub(crate) fn probe(mut rows: Vec<Position>, hidden: Vec<Position>, observed: &Observed, question: Position) -> Self {
+    pub(crate) fn probe(
+        mut rows: Vec<Position>,
+        hidden: Vec<Position>,
+        observed: &Observed,
+        question: Position,
+    ) -> Self {
         let weight_of = |position: Position| match observed {
             Observed::Question => (position == question).then_some(1.0),
             Observed::Rows(rows) => rows.iter().find(|(p, _)| *p == position).map(|(_, w)| *w),
         };
         let mut weights: Vec<_> = rows.iter().map(|&p| weight_of(p)).collect();
-        let end = weights.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let end = weights
+            .iter()
+            .rposition(Option::is_some)
+            .map_or(0, |last| last + 1);
         rows.truncate(end);
         weights.truncate(end);
         let hop = matches!(observed, Observed::Rows(_));
-        Self::new(rows, hidden, Purpose::Probe { weights, hop, scores: Scores::default() })
+        Self::new(
+            rows,
+            hidden,
+            Purpose::Probe {
+                weights,
+                hop,
+                scores: Scores::default(),
+            },
+        )
     }
 
     /// Compares the keys of the document rows among `rows` at `layer`.
     pub(crate) fn compare(rows: Vec<Position>, hidden: Vec<Position>, layer: usize) -> Self {
-        Self::new(rows, hidden, Purpose::Compare { layer, values: Vec::new() })
+        Self::new(
+            rows,
+            hidden,
+            Purpose::Compare {
+                layer,
+                values: Vec::new(),
+            },
+        )
     }
 
     /// The final pass.
@@ -58,7 +85,12 @@ impl Pass {
 
     fn new(rows: Vec<Position>, hidden: Vec<Position>, purpose: Purpose) -> Self {
         debug_assert!(rows.is_sorted() && hidden.is_sorted());
-        Self { rows, hidden, done: 0, purpose }
+        Self {
+            rows,
+            hidden,
+            done: 0,
+            purpose,
+        }
     }
 
     /// At most `limit` further rows.
@@ -69,7 +101,11 @@ impl Pass {
         }
         let row = |i: usize| {
             let position = self.rows[i];
-            ChunkRow { token: tokens[position.0 as usize], position, slot: holdings.overlay_slot(i) }
+            ChunkRow {
+                token: tokens[position.0 as usize],
+                position,
+                slot: holdings.overlay_slot(i),
+            }
         };
         let mut chunk = Chunk {
             parts: holdings.parts(holdings.prefix_len, &self.hidden, &self.rows[..end]),
@@ -89,9 +125,21 @@ impl Pass {
 
     fn observe(&self, weights: &[Option<f32>], hop: bool, end: usize, holdings: &Holdings) -> Vec<ProbeRow> {
         let parts = holdings.document_parts();
-        let own = |p: Position| holdings.documents.iter().position(|o| o.span.contains(p)).and_then(|d| parts[d]);
+        let own = |p: Position| {
+            holdings
+                .documents
+                .iter()
+                .position(|o| o.span.contains(p))
+                .and_then(|d| parts[d])
+        };
         let except = |i: usize| if hop { own(self.rows[i]) } else { None };
-        let row = |i: usize| weights[i].map(|weight| ProbeRow { row: i - self.done, weight, except: except(i) });
+        let row = |i: usize| {
+            weights[i].map(|weight| ProbeRow {
+                row: i - self.done,
+                weight,
+                except: except(i),
+            })
+        };
         (self.done..end).filter_map(row).collect()
     }
 
@@ -100,7 +148,11 @@ impl Pass {
             let position = self.rows[i];
             self.hidden.binary_search(&position).ok()?;
             let (reference, rotated_at) = holdings.document_slot(position)?;
-            Some(Deviation { row: i - self.done, reference, rotated_at })
+            Some(Deviation {
+                row: i - self.done,
+                reference,
+                rotated_at,
+            })
         };
         (self.done..end).filter_map(reference).collect()
     }
@@ -131,18 +183,33 @@ impl Pass {
 
     /// Attention masses per document of the prompt, one for each of its tokens.
     pub(crate) fn scores(&self, holdings: &Holdings) -> Vec<Vec<u64>> {
-        let Purpose::Probe { scores, .. } = &self.purpose else { return Vec::new() };
+        let Purpose::Probe { scores, .. } = &self.purpose else {
+            return Vec::new();
+        };
         let of = |(part, occurrence): (Option<usize>, &crate::holdings::Occurrence)| {
             let found = part.and_then(|p| scores.0.get(p)).filter(|s| !s.is_empty());
-            found.cloned().unwrap_or_else(|| vec![0; occurrence.span.len as usize])
+            found
+                .cloned()
+                .unwrap_or_else(|| vec![0; occurrence.span.len as usize])
         };
-        holdings.document_parts().into_iter().zip(&holdings.documents).map(of).collect()
+        holdings
+            .document_parts()
+            .into_iter()
+            .zip(&holdings.documents)
+            .map(of)
+            .collect()
     }
 
     /// Key deviations per document of the prompt, one for each of its tokens; 0 where none was asked.
     pub(crate) fn deviations(&self, holdings: &Holdings) -> Vec<Vec<f32>> {
-        let Purpose::Compare { values, .. } = &self.purpose else { return Vec::new() };
-        let mut per_document: Vec<_> = holdings.documents.iter().map(|o| vec![0.0; o.span.len as usize]).collect();
+        let Purpose::Compare { values, .. } = &self.purpose else {
+            return Vec::new();
+        };
+        let mut per_document: Vec<_> = holdings
+            .documents
+            .iter()
+            .map(|o| vec![0.0; o.span.len as usize])
+            .collect();
         for (position, value) in self.hidden.iter().zip(values) {
             if let Some(d) = holdings.documents.iter().position(|o| o.span.contains(*position)) {
                 per_document[d][(position.0 - holdings.documents[d].span.start) as usize] = *value;

@@ -13,7 +13,10 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// A sampler whose draws follow from the seed, if there is one.
     pub(crate) fn new(sampling: Sampling) -> Self {
-        Self { sampling, rng: sampling.seed.map_or_else(Rng::new, Rng::with_seed) }
+        Self {
+            sampling,
+            rng: sampling.seed.map_or_else(Rng::new, Rng::with_seed),
+        }
     }
 
     /// The next token; the lowest id among equals if greedy.
@@ -36,15 +39,27 @@ impl Sampler {
 
     /// Tokens that top-k and top-p leave, best first, with unnormalised probabilities.
     fn candidates(&self, logits: &[f32]) -> Vec<(TokenId, f64)> {
-        let Sampling { temperature, top_p, top_k, .. } = self.sampling;
+        let Sampling {
+            temperature,
+            top_p,
+            top_k,
+            ..
+        } = self.sampling;
         let best = logits[argmax(logits).0 as usize];
         let weight = |l: f32| (f64::from(l - best) / f64::from(temperature)).exp();
-        let mut all: Vec<_> = (0..).map(TokenId).zip(logits.iter().map(|&l| weight(l))).collect();
+        let mut all: Vec<_> = (0..)
+            .map(TokenId)
+            .zip(logits.iter().map(|&l| weight(l)))
+            .collect();
         if top_k == 0 && top_p >= 1.0 {
             return all;
         }
         let order = |a: &(TokenId, f64), b: &(TokenId, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-        let k = if top_k == 0 { all.len() } else { all.len().min(top_k as usize) };
+        let k = if top_k == 0 {
+            all.len()
+        } else {
+            all.len().min(top_k as usize)
+        };
         if k < all.len() {
             all.select_nth_unstable_by(k - 1, order);
             all.truncate(k);
@@ -77,7 +92,12 @@ pub(crate) fn argmax(logits: &[f32]) -> TokenId {
 /// Natural log-probabilities: of `token`, and of the `count` most probable tokens, best first.
 pub(crate) fn logprobs(logits: &[f32], token: TokenId, count: usize) -> (f32, Vec<TopLogprob>) {
     let best = f64::from(logits[argmax(logits).0 as usize]);
-    let lse = best + logits.iter().map(|&l| (f64::from(l) - best).exp()).sum::<f64>().ln();
+    let lse = best
+        + logits
+            .iter()
+            .map(|&l| (f64::from(l) - best).exp())
+            .sum::<f64>()
+            .ln();
     let of = |l: f32| (f64::from(l) - lse) as f32;
     let mut top: Vec<u32> = (0..logits.len() as u32).collect();
     let order = |&a: &u32, &b: &u32| logits[b as usize].total_cmp(&logits[a as usize]).then(a.cmp(&b));
@@ -87,7 +107,10 @@ pub(crate) fn logprobs(logits: &[f32], token: TokenId, count: usize) -> (f32, Ve
     }
     top.truncate(count);
     top.sort_unstable_by(order);
-    let top = top.into_iter().map(|t| TopLogprob { token: TokenId(t), logprob: of(logits[t as usize]) });
+    let top = top.into_iter().map(|t| TopLogprob {
+        token: TokenId(t),
+        logprob: of(logits[t as usize]),
+    });
     (of(logits[token.0 as usize]), top.collect())
 }
 
@@ -104,36 +127,74 @@ mod tests {
 
     #[test]
     fn greedy_takes_the_lowest_id_among_equals() {
-        assert_eq!(draws(Sampling { temperature: 0.0, ..Default::default() }, &LOGITS, 3), [1, 1, 1]);
+        assert_eq!(
+            draws(
+                Sampling {
+                    temperature: 0.0,
+                    ..Default::default()
+                },
+                &LOGITS,
+                3
+            ),
+            [1, 1, 1]
+        );
     }
 
     #[test]
     fn a_seed_fixes_the_draws() {
-        let sampling = Sampling { seed: Some(7), ..Default::default() };
+        let sampling = Sampling {
+            seed: Some(7),
+            ..Default::default()
+        };
         assert_eq!(draws(sampling, &LOGITS, 50), draws(sampling, &LOGITS, 50));
-        let other = Sampling { seed: Some(8), ..Default::default() };
+        let other = Sampling {
+            seed: Some(8),
+            ..Default::default()
+        };
         assert_ne!(draws(sampling, &LOGITS, 50), draws(other, &LOGITS, 50));
     }
 
     #[test]
     fn top_k_and_top_p_leave_only_the_most_probable() {
-        let top_k = Sampling { top_k: 2, seed: Some(1), ..Default::default() };
+        let top_k = Sampling {
+            top_k: 2,
+            seed: Some(1),
+            ..Default::default()
+        };
         assert!(draws(top_k, &LOGITS, 300).iter().all(|t| [1, 3].contains(t)));
-        let top_p = Sampling { top_p: 0.3, seed: Some(1), ..Default::default() };
+        let top_p = Sampling {
+            top_p: 0.3,
+            seed: Some(1),
+            ..Default::default()
+        };
         assert!(draws(top_p, &LOGITS, 300).iter().all(|&t| t == 1));
-        let zero = Sampling { top_p: 0.0, seed: Some(1), ..Default::default() };
+        let zero = Sampling {
+            top_p: 0.0,
+            seed: Some(1),
+            ..Default::default()
+        };
         assert!(draws(zero, &LOGITS, 20).iter().all(|&t| t == 1));
     }
 
     #[test]
     fn draws_follow_the_distribution() {
         let n = 40_000;
-        let drawn = draws(Sampling { seed: Some(3), ..Default::default() }, &LOGITS, n);
+        let drawn = draws(
+            Sampling {
+                seed: Some(3),
+                ..Default::default()
+            },
+            &LOGITS,
+            n,
+        );
         let total: f64 = LOGITS.iter().map(|&l| f64::from(l).exp()).sum();
         for (token, &logit) in LOGITS.iter().enumerate() {
             let expected = f64::from(logit).exp() / total;
             let seen = drawn.iter().filter(|&&t| t == token as u32).count() as f64 / n as f64;
-            assert!((seen - expected).abs() < 0.01, "token {token}: {seen} instead of {expected}");
+            assert!(
+                (seen - expected).abs() < 0.01,
+                "token {token}: {seen} instead of {expected}"
+            );
         }
     }
 

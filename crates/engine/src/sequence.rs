@@ -65,13 +65,27 @@ impl Sequence {
         voice: Voice,
     ) -> Self {
         let blended = account.plan == Plan::Blended;
-        let end = if blended { layout.lead().len as usize } else { tokens.len() };
+        let end = if blended {
+            layout.lead().len as usize
+        } else {
+            tokens.len()
+        };
         if !blended {
             voice.planned(account.report(&[]));
         }
         let (repaired, phase) = (Vec::new(), Phase::Prefix { end });
-        let mut sequence =
-            Self { tokens, layout, namespace, holdings, awaited, account, voice, repaired, fed: 0, phase };
+        let mut sequence = Self {
+            tokens,
+            layout,
+            namespace,
+            holdings,
+            awaited,
+            account,
+            voice,
+            repaired,
+            fed: 0,
+            phase,
+        };
         sequence.settle_prefix();
         sequence
     }
@@ -111,7 +125,9 @@ impl Sequence {
     pub(crate) fn offer(&self, limit: usize) -> Option<Chunk> {
         match &self.phase {
             Phase::Prefix { end } => self.offer_prefix((*end).min(self.holdings.prefix_len + limit)),
-            Phase::Select { pass, .. } | Phase::Repair { pass } => pass.offer(limit, &self.tokens, &self.holdings),
+            Phase::Select { pass, .. } | Phase::Repair { pass } => {
+                pass.offer(limit, &self.tokens, &self.holdings)
+            }
             Phase::Decode { next } => Some(self.offer_decode(*next)),
             Phase::Documents | Phase::Ended => None,
         }
@@ -126,7 +142,13 @@ impl Sequence {
         let rows: Vec<_> = (self.holdings.prefix_len..end).map(row).collect();
         let parts = self.holdings.parts(end, &[], &[]).into_iter().take(1).collect();
         let logits = self.account.plan != Plan::Blended && end == self.tokens.len();
-        (!rows.is_empty()).then(|| Chunk { parts, rows, depth: Depth::Full, logits, ..Chunk::default() })
+        (!rows.is_empty()).then(|| Chunk {
+            parts,
+            rows,
+            depth: Depth::Full,
+            logits,
+            ..Chunk::default()
+        })
     }
 
     fn offer_decode(&self, token: TokenId) -> Chunk {
@@ -135,11 +157,26 @@ impl Sequence {
         let (slot, parts) = if self.account.plan == Plan::Blended {
             let used = self.holdings.overlay_positions.len();
             let positions = [self.holdings.overlay_positions.as_slice(), &[position]].concat();
-            (self.holdings.overlay_slot(used), self.holdings.parts(prefix_len, &self.repaired, &positions))
+            (
+                self.holdings.overlay_slot(used),
+                self.holdings.parts(prefix_len, &self.repaired, &positions),
+            )
         } else {
-            (self.holdings.prefix_slot(prefix_len), self.holdings.parts(prefix_len + 1, &[], &[]))
+            (
+                self.holdings.prefix_slot(prefix_len),
+                self.holdings.parts(prefix_len + 1, &[], &[]),
+            )
         };
-        Chunk { parts, rows: vec![ChunkRow { token, position, slot }], logits: true, ..Chunk::default() }
+        Chunk {
+            parts,
+            rows: vec![ChunkRow {
+                token,
+                position,
+                slot,
+            }],
+            logits: true,
+            ..Chunk::default()
+        }
     }
 
     /// Takes what `rows` rows of the last offer brought.
@@ -181,7 +218,9 @@ impl Sequence {
         }
         let pages = self.holdings.prefix_len / PAGE_TOKENS;
         let (namespace, tokens) = (&self.namespace, &self.tokens[..pages * PAGE_TOKENS]);
-        self.holdings.publish(pages, |shared, fresh| residency.keep_prefix(namespace, tokens, shared, fresh));
+        self.holdings.publish(pages, |shared, fresh| {
+            residency.keep_prefix(namespace, tokens, shared, fresh)
+        });
     }
 
     /// Leaves the prefix phase of a blended prompt once the prefix is complete.
@@ -215,9 +254,12 @@ impl Sequence {
     fn follow(&mut self, selection: Selection) {
         use medley_blend::Pass as Ask;
         let pass = match selection.next() {
-            Ask::Probe { repaired, observed } => {
-                Pass::probe(self.rows_with(&repaired), repaired, &observed, self.layout.question())
-            }
+            Ask::Probe { repaired, observed } => Pass::probe(
+                self.rows_with(&repaired),
+                repaired,
+                &observed,
+                self.layout.question(),
+            ),
             Ask::Compare { layer } => {
                 let rows: Vec<Position> = self.eligible().collect();
                 Pass::compare(self.rows_up_to_last(&rows), rows, layer)
@@ -228,7 +270,8 @@ impl Sequence {
     }
 
     fn select_further(&mut self) {
-        let Phase::Select { mut selection, pass } = std::mem::replace(&mut self.phase, Phase::Documents) else {
+        let Phase::Select { mut selection, pass } = std::mem::replace(&mut self.phase, Phase::Documents)
+        else {
             return;
         };
         if matches!(selection.next(), medley_blend::Pass::Compare { .. }) {
@@ -246,12 +289,18 @@ impl Sequence {
         let rows = self.rows_with(&self.repaired);
         // Room for what decoding adds was reserved on top of the largest pass; keep just what is left to fill.
         self.holdings.shrink_overlay(rows.len() + self.voice.left());
-        self.phase = Phase::Repair { pass: Pass::repair(rows, self.repaired.clone()) };
+        self.phase = Phase::Repair {
+            pass: Pass::repair(rows, self.repaired.clone()),
+        };
     }
 
     /// Text behind the first document and `repaired`, ascending.
     fn rows_with(&self, repaired: &[Position]) -> Vec<Position> {
-        let mut rows: Vec<_> = self.layout.text_after_lead().chain(repaired.iter().copied()).collect();
+        let mut rows: Vec<_> = self
+            .layout
+            .text_after_lead()
+            .chain(repaired.iter().copied())
+            .collect();
         rows.sort_unstable();
         rows
     }
@@ -259,13 +308,20 @@ impl Sequence {
     /// The same, without what lies behind the last of `repaired`.
     fn rows_up_to_last(&self, repaired: &[Position]) -> Vec<Position> {
         let mut rows = self.rows_with(repaired);
-        rows.truncate(repaired.last().map_or(0, |last| rows.partition_point(|p| p <= last)));
+        rows.truncate(
+            repaired
+                .last()
+                .map_or(0, |last| rows.partition_point(|p| p <= last)),
+        );
         rows
     }
 
     /// Positions of documents that can be repaired.
     fn eligible(&self) -> impl Iterator<Item = Position> {
-        self.layout.documents().filter(|d| !d.exact).flat_map(|d| d.span.positions())
+        self.layout
+            .documents()
+            .filter(|d| !d.exact)
+            .flat_map(|d| d.span.positions())
     }
 
     fn count_fed(&mut self) {

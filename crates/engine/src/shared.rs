@@ -24,7 +24,11 @@ struct Queue {
 impl Shared {
     /// Nothing waits, nothing runs.
     pub(crate) fn new(gauges: Gauges, max_queue: usize) -> Self {
-        Self { gauges: Mutex::new(Queue { gauges, arriving: 0 }), closed: AtomicBool::new(false), max_queue }
+        Self {
+            gauges: Mutex::new(Queue { gauges, arriving: 0 }),
+            closed: AtomicBool::new(false),
+            max_queue,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -89,6 +93,9 @@ impl Shared {
 
     pub(crate) fn gauges(&self) -> Gauges {
         let queue = self.lock();
-        Gauges { waiting: queue.gauges.waiting + queue.arriving, ..queue.gauges }
+        Gauges {
+            waiting: queue.gauges.waiting + queue.arriving,
+            ..queue.gauges
+        }
     }
 }

@@ -25,7 +25,11 @@ impl TextStream {
     /// A text that ends at the first of `stops`; empty ones are ignored.
     pub(crate) fn new(stops: &[String]) -> Self {
         let stops = stops.iter().filter(|s| !s.is_empty()).cloned().collect();
-        Self { stops, bytes: Vec::new(), held: String::new() }
+        Self {
+            stops,
+            bytes: Vec::new(),
+            held: String::new(),
+        }
     }
 
     /// Adds a token's bytes.
@@ -34,11 +38,22 @@ impl TextStream {
         self.decode();
         if let Some(at) = self.stops.iter().filter_map(|s| self.held.find(s.as_str())).min() {
             self.held.truncate(at);
-            return Pushed { text: std::mem::take(&mut self.held), stopped: true };
+            return Pushed {
+                text: std::mem::take(&mut self.held),
+                stopped: true,
+            };
         }
-        let keep = self.stops.iter().map(|s| overlap(&self.held, s)).max().unwrap_or(0);
+        let keep = self
+            .stops
+            .iter()
+            .map(|s| overlap(&self.held, s))
+            .max()
+            .unwrap_or(0);
         let rest = self.held.split_off(self.held.len() - keep);
-        Pushed { text: std::mem::replace(&mut self.held, rest), stopped: false }
+        Pushed {
+            text: std::mem::replace(&mut self.held, rest),
+            stopped: false,
+        }
     }
 
     /// The text that was held back; bytes of an incomplete character are dropped.
@@ -75,7 +90,10 @@ fn overlap(text: &str, stop: &str) -> usize {
     let (text, stop) = (text.as_bytes(), stop.as_bytes());
     let longest = text.len().min(stop.len() - 1);
     // Both are whole characters, so a match begins at a character's first byte and the cut is a boundary.
-    (1..=longest).rev().find(|&n| text.ends_with(&stop[..n])).unwrap_or(0)
+    (1..=longest)
+        .rev()
+        .find(|&n| text.ends_with(&stop[..n]))
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -107,10 +125,17 @@ mod tests {
             let stops = &stops[..rng.usize(0..=stops.len())];
             let mut cuts: Vec<usize> = (0..rng.usize(0..12)).map(|_| rng.usize(0..text.len())).collect();
             cuts.sort_unstable();
-            let end = stops.iter().filter_map(|s| text.find(s)).min().unwrap_or(text.len());
+            let end = stops
+                .iter()
+                .filter_map(|s| text.find(s))
+                .min()
+                .unwrap_or(text.len());
             let (all, sent) = run(text.as_bytes(), stops, &cuts);
             assert_eq!(all, text[..end], "seed {seed}");
-            assert!(!sent.iter().any(|s| s.contains('\u{fffd}')), "seed {seed}: a character was split");
+            assert!(
+                !sent.iter().any(|s| s.contains('\u{fffd}')),
+                "seed {seed}: a character was split"
+            );
         }
     }
 
@@ -120,8 +145,20 @@ mod tests {
         assert_eq!(stream.push(b"a E").text, "a ");
         assert_eq!(stream.push(b"N").text, "");
         assert_eq!(stream.push(b"x").text, "ENx");
-        assert_eq!(stream.push(b"EEN"), Pushed { text: "E".to_owned(), stopped: false });
-        assert_eq!(stream.push(b"D more"), Pushed { text: String::new(), stopped: true });
+        assert_eq!(
+            stream.push(b"EEN"),
+            Pushed {
+                text: "E".to_owned(),
+                stopped: false
+            }
+        );
+        assert_eq!(
+            stream.push(b"D more"),
+            Pushed {
+                text: String::new(),
+                stopped: true
+            }
+        );
     }
 
     #[test]

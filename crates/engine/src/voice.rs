@@ -32,7 +32,12 @@ pub(crate) enum Next {
 
 impl Voice {
     /// The voice of a request that may generate at most `limit` tokens.
-    pub(crate) fn new(request: &Request, limit: usize, token_text: Arc<dyn TokenText>, events: UnboundedSender<Event>) -> Self {
+    pub(crate) fn new(
+        request: &Request,
+        limit: usize,
+        token_text: Arc<dyn TokenText>,
+        events: UnboundedSender<Event>,
+    ) -> Self {
         Self {
             events,
             token_text,
@@ -41,7 +46,11 @@ impl Voice {
             stop_tokens: request.stop_tokens.clone(),
             logprobs: request.logprobs,
             capture: request.capture.clone(),
-            left: request.capture.forced.as_ref().map_or(limit, |f| limit.min(f.len()).max(1)),
+            left: request
+                .capture
+                .forced
+                .as_ref()
+                .map_or(limit, |f| limit.min(f.len()).max(1)),
             said: 0,
         }
     }
@@ -65,7 +74,9 @@ impl Voice {
     pub(crate) fn say(&mut self, logits: Vec<f32>) -> Next {
         let token = self.choose(&logits);
         let stop = self.capture.forced.is_none() && self.stop_tokens.contains(&token);
-        let pushed = self.text.push(if stop { &[] } else { self.token_text.bytes(token) });
+        let pushed = self
+            .text
+            .push(if stop { &[] } else { self.token_text.bytes(token) });
         let (logprob, top) = match self.logprobs {
             Some(count) => {
                 let (logprob, top) = sampler::logprobs(&logits, token, count.into());
@@ -74,7 +85,13 @@ impl Voice {
             None => (None, Vec::new()),
         };
         let logits = self.capture.logits.then_some(logits);
-        self.send(Event::Token(TokenEvent { token, text: pushed.text, logprob, top, logits }));
+        self.send(Event::Token(TokenEvent {
+            token,
+            text: pushed.text,
+            logprob,
+            top,
+            logits,
+        }));
         self.said += 1;
         self.left -= 1;
         match (stop || pushed.stopped, self.left) {
@@ -85,14 +102,22 @@ impl Voice {
     }
 
     fn choose(&mut self, logits: &[f32]) -> TokenId {
-        let forced = self.capture.forced.as_ref().and_then(|f| f.get(self.said).copied());
+        let forced = self
+            .capture
+            .forced
+            .as_ref()
+            .and_then(|f| f.get(self.said).copied());
         forced.unwrap_or_else(|| self.sampler.sample(logits))
     }
 
     /// Ends the text.
     pub(crate) fn finish(&mut self, reason: FinishReason, report: Report) {
         let text = self.text.finish();
-        self.send(Event::Finished { reason, text, report: Box::new(report) });
+        self.send(Event::Finished {
+            reason,
+            text,
+            report: Box::new(report),
+        });
     }
 
     /// Ends the request without an answer.

@@ -52,7 +52,17 @@ impl Worker {
     ) -> Self {
         let residency = Residency::new(PagePool::new(backend.pages()), config.resident_pages);
         let (waiting, running, computing) = (VecDeque::new(), Vec::new(), Vec::new());
-        Self { backend, config, residency, text, inbox, shared, waiting, running, computing }
+        Self {
+            backend,
+            config,
+            residency,
+            text,
+            inbox,
+            shared,
+            waiting,
+            running,
+            computing,
+        }
     }
 
     /// Works until nobody can submit any more and everything submitted is done.
@@ -92,7 +102,8 @@ impl Worker {
         let before = self.waiting.len() + self.running.len();
         self.waiting.retain(|q| !q.events.is_closed());
         self.running.retain(|s| !s.abandoned());
-        self.shared.cancelled(before - self.waiting.len() - self.running.len());
+        self.shared
+            .cancelled(before - self.waiting.len() - self.running.len());
         self.forget_unawaited();
         self.shared.set_waiting(self.waiting.len());
     }
@@ -106,7 +117,9 @@ impl Worker {
     /// Admits waiting requests in order, as many as fit.
     fn admit(&mut self) {
         while self.running.len() < self.config.max_sequences {
-            let Some(queued) = self.waiting.pop_front() else { break };
+            let Some(queued) = self.waiting.pop_front() else {
+                break;
+            };
             let computing = |key: &DocumentKey| self.computing.iter().any(|c| c.key == *key);
             match admission::admit(queued, &self.config, &mut self.residency, &self.text, computing) {
                 Ok(admitted) => self.start(admitted),
@@ -138,7 +151,9 @@ impl Worker {
             match self.backend.run(&assembly.batch) {
                 Ok(outcome) => {
                     let dealt = assembly.deal(outcome);
-                    dealt.into_iter().for_each(|(owner, rows, results)| self.accept(owner, rows, results));
+                    dealt
+                        .into_iter()
+                        .for_each(|(owner, rows, results)| self.accept(owner, rows, results));
                 }
                 Err(error) => self.fail(assembly.owners(), &error),
             }
@@ -148,14 +163,28 @@ impl Worker {
 
     fn assemble(&self) -> Vec<Assembly<Owner>> {
         let streams = self.running.iter().filter(|s| s.decoding()).count();
-        let budget = if streams > 0 { self.config.mixed_step_rows.max(streams) } else { self.config.step_rows };
-        let mut draft = Draft { left: budget, batches: vec![Assembly::new(Depth::Full)] };
+        let budget = if streams > 0 {
+            self.config.mixed_step_rows.max(streams)
+        } else {
+            self.config.step_rows
+        };
+        let mut draft = Draft {
+            left: budget,
+            batches: vec![Assembly::new(Depth::Full)],
+        };
         for decoding in [true, false] {
-            for (index, sequence) in self.running.iter().enumerate().filter(|(_, s)| s.decoding() == decoding) {
+            for (index, sequence) in self
+                .running
+                .iter()
+                .enumerate()
+                .filter(|(_, s)| s.decoding() == decoding)
+            {
                 draft.add(Owner::Sequence(index), |limit| sequence.offer(limit));
             }
             if decoding {
-                self.computing.iter().for_each(|c| draft.add(Owner::Document(c.key), |limit| c.offer(limit)));
+                self.computing
+                    .iter()
+                    .for_each(|c| draft.add(Owner::Document(c.key), |limit| c.offer(limit)));
             }
         }
         draft.batches.retain(|b| b.rows() > 0);
@@ -166,7 +195,9 @@ impl Worker {
         match owner {
             Owner::Sequence(index) => self.running[index].accept(rows, results, &mut self.residency),
             Owner::Document(key) => {
-                let Some(at) = self.computing.iter().position(|c| c.key == key) else { return };
+                let Some(at) = self.computing.iter().position(|c| c.key == key) else {
+                    return;
+                };
                 if self.computing[at].accept(rows) {
                     self.complete(at);
                 }
@@ -178,7 +209,9 @@ impl Worker {
     fn complete(&mut self, at: usize) {
         let done = self.computing.remove(at);
         let (key, anchor, tokens) = (done.key, done.anchor.clone(), done.tokens.clone());
-        let lease = self.residency.keep_document(key, anchor, tokens, done.into_pages());
+        let lease = self
+            .residency
+            .keep_document(key, anchor, tokens, done.into_pages());
         self.running.iter_mut().for_each(|s| s.deliver(key, &lease));
     }
 

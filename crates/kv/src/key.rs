@@ -124,7 +124,8 @@ mod tests {
     fn keys_separate_namespace_anchor_and_tokens() {
         let a = Namespace::builder().field("model", "a").build();
         let b = Namespace::builder().field("model", "b").build();
-        let key = |ns: &Namespace, anchor: &[u32], doc: &[u32]| DocumentKey::new(ns, &tokens(anchor), &tokens(doc));
+        let key =
+            |ns: &Namespace, anchor: &[u32], doc: &[u32]| DocumentKey::new(ns, &tokens(anchor), &tokens(doc));
         let all = [
             key(&a, &[1], &[2, 3]),
             key(&b, &[1], &[2, 3]),
@@ -150,7 +151,10 @@ mod tests {
         let ns = Namespace::builder().build();
         let root = PrefixKey::root(&ns);
         assert_ne!(root.extend(&tokens(&[1])), root.extend(&tokens(&[2])));
-        assert_ne!(root.extend(&tokens(&[1])).extend(&tokens(&[2])), root.extend(&tokens(&[1, 2])));
+        assert_ne!(
+            root.extend(&tokens(&[1])).extend(&tokens(&[2])),
+            root.extend(&tokens(&[1, 2]))
+        );
     }
 
     #[test]

@@ -99,7 +99,11 @@ impl Ratio {
 
     /// Checks the range; NaN is refused.
     pub fn new(value: f64) -> Result<Self, RatioOutOfRange> {
-        if (0.0..=1.0).contains(&value) { Ok(Self(value as f32)) } else { Err(RatioOutOfRange(value)) }
+        if (0.0..=1.0).contains(&value) {
+            Ok(Self(value as f32))
+        } else {
+            Err(RatioOutOfRange(value))
+        }
     }
 
     /// The value.
@@ -161,7 +165,12 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for s in [Strategy::Auto, Strategy::Heads, Strategy::Deviation, Strategy::Query] {
+        for s in [
+            Strategy::Auto,
+            Strategy::Heads,
+            Strategy::Deviation,
+            Strategy::Query,
+        ] {
             assert_eq!(s.name().parse(), Ok(s));
         }
         assert!("Query".parse::<Strategy>().is_err());

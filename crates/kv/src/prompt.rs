@@ -81,7 +81,11 @@ impl Prompt {
         if let Some(index) = anchors.enumerate().find_map(|(i, a)| a.is_empty().then_some(i)) {
             return Err(PromptError::NoAnchor(index));
         }
-        Ok(Self { segments, question, len })
+        Ok(Self {
+            segments,
+            question,
+            len,
+        })
     }
 
     /// The segments in order.
@@ -110,6 +114,9 @@ impl Prompt {
 
     /// All tokens in order, documents included.
     pub fn tokens(&self) -> Vec<TokenId> {
-        self.segments.iter().flat_map(|s| s.tokens().iter().copied()).collect()
+        self.segments
+            .iter()
+            .flat_map(|s| s.tokens().iter().copied())
+            .collect()
     }
 }

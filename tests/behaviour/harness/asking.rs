@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use medley_generate::{Capture, Event, EventStream, FinishReason, GenerateError, Generate, Request, Sampling, SubmitError};
+use medley_generate::{
+    Capture, Event, EventStream, FinishReason, Generate, GenerateError, Request, Sampling, SubmitError,
+};
 use medley_kv::{BlendMode, BlendOptions, Prompt, Ratio, Report, Segment, Strategy, TokenId};
 
 /// A request in the making.
@@ -16,12 +18,18 @@ impl Ask {
             prompt: Prompt::new(segments).expect("a prompt"),
             blend: BlendOptions::default(),
             cache_salt: None,
-            sampling: Sampling { temperature: 0.0, ..Sampling::default() },
+            sampling: Sampling {
+                temperature: 0.0,
+                ..Sampling::default()
+            },
             max_tokens: 8,
             stop: Vec::new(),
             stop_tokens: Arc::new([]),
             logprobs: None,
-            capture: Capture { logits: true, forced: None },
+            capture: Capture {
+                logits: true,
+                forced: None,
+            },
         })
     }
 
@@ -91,8 +99,14 @@ pub fn ask(engine: &dyn Generate, ask: &Ask) -> Answer {
 
 /// Asks all at once and waits for all answers.
 pub fn ask_all(engine: &dyn Generate, asks: &[Ask]) -> Vec<Answer> {
-    let streams: Vec<_> = asks.iter().map(|a| engine.submit(a.0.clone()).expect("submitted")).collect();
-    streams.into_iter().map(|s| collect(s).expect("answered")).collect()
+    let streams: Vec<_> = asks
+        .iter()
+        .map(|a| engine.submit(a.0.clone()).expect("submitted"))
+        .collect();
+    streams
+        .into_iter()
+        .map(|s| collect(s).expect("answered"))
+        .collect()
 }
 
 /// Asks; both kinds of failure are returned.
@@ -113,12 +127,22 @@ pub fn collect(mut stream: EventStream) -> Result<Answer, GenerateError> {
                 tokens.push(token.token);
                 all_logits.extend(token.logits);
             }
-            Event::Finished { reason, text: rest, report } => {
+            Event::Finished {
+                reason,
+                text: rest,
+                report,
+            } => {
                 text += &rest;
                 assert!(stream.blocking_recv().is_none(), "an event behind the last one");
                 let planned = planned.expect("planned before it finished");
                 assert_eq!(planned.tokens, report.tokens, "the plan changed");
-                return Ok(Answer { text, tokens, logits: all_logits, reason, report: *report });
+                return Ok(Answer {
+                    text,
+                    tokens,
+                    logits: all_logits,
+                    reason,
+                    report: *report,
+                });
             }
             Event::Failed(error) => return Err(error),
         }

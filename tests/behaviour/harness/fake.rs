@@ -57,7 +57,11 @@ impl Engines {
     }
 
     pub fn backend(&self) -> FakeBackend {
-        FakeBackend::new(FakeConfig { vocab: VOCAB, pages: self.pages, ..FakeConfig::default() })
+        FakeBackend::new(FakeConfig {
+            vocab: VOCAB,
+            pages: self.pages,
+            ..FakeConfig::default()
+        })
     }
 
     pub fn start_on(&self, backend: FakeBackend) -> Engine {
@@ -74,7 +78,11 @@ pub fn words(seed: u64, count: usize) -> Arc<[TokenId]> {
 
 /// A document of `count` tokens that follow from `seed`.
 pub fn document(seed: u64, count: usize) -> Segment {
-    Segment::Document(Document { name: None, tokens: words(seed, count), anchor: Arc::new(ANCHOR) })
+    Segment::Document(Document {
+        name: None,
+        tokens: words(seed, count),
+        anchor: Arc::new(ANCHOR),
+    })
 }
 
 /// Text of `count` tokens that follow from `seed`, behind the anchor's token.

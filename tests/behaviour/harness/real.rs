@@ -21,7 +21,11 @@ pub fn fetched(name: &str) -> PathBuf {
     let folder = std::env::var_os("MEDLEY_TEST_MODELS").map(PathBuf::from);
     let cache = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/medley/models"));
     let path = folder.or(cache).unwrap_or_default().join(name);
-    assert!(path.is_file(), "{} is missing: tests/run fetches it", path.display());
+    assert!(
+        path.is_file(),
+        "{} is missing: tests/run fetches it",
+        path.display()
+    );
     path
 }
 
@@ -43,11 +47,17 @@ pub fn small_model(pages: usize, resident: usize, step_rows: usize) -> Engine {
 pub fn small_model_with_words(pages: usize, resident: usize, step_rows: usize) -> (Engine, Tokenizer) {
     let loaded = small(pages);
     let tokenizer = tokenizer(&loaded);
-    (start(loaded, resident, step_rows, Arc::new(Words(tokenizer.clone()))), tokenizer)
+    (
+        start(loaded, resident, step_rows, Arc::new(Words(tokenizer.clone()))),
+        tokenizer,
+    )
 }
 
 fn small(pages: usize) -> Loaded {
-    let options = LoadOptions { pool: PoolSize::Pages(pages), ..LoadOptions::default() };
+    let options = LoadOptions {
+        pool: PoolSize::Pages(pages),
+        ..LoadOptions::default()
+    };
     load(&ModelSource::Gguf(fetched(SMALL)), &options).expect("the model loads")
 }
 
@@ -59,7 +69,9 @@ fn start(loaded: Loaded, resident: usize, step_rows: usize, words: Arc<dyn Token
         step_rows,
         mixed_step_rows: step_rows,
         resident_pages: resident,
-        namespace: Namespace::builder().field("model", loaded.info.fingerprint).build(),
+        namespace: Namespace::builder()
+            .field("model", loaded.info.fingerprint)
+            .build(),
         resident_source: Source::Host,
         end_of_text: Arc::new([]),
         unsupported: None,
@@ -69,7 +81,18 @@ fn start(loaded: Loaded, resident: usize, step_rows: usize, words: Arc<dyn Token
 
 /// The tokenizer of a GGUF file.
 fn tokenizer(loaded: &Loaded) -> Tokenizer {
-    let TokenizerSource::Gguf { model, pre, tokens, token_types, merges, bos, eos, add_bos, .. } = &loaded.tokenizer else {
+    let TokenizerSource::Gguf {
+        model,
+        pre,
+        tokens,
+        token_types,
+        merges,
+        bos,
+        eos,
+        add_bos,
+        ..
+    } = &loaded.tokenizer
+    else {
         panic!("a GGUF file has a GGUF tokenizer");
     };
     let vocabulary = GgufVocabulary {

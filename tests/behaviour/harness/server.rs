@@ -41,7 +41,12 @@ impl Server {
         let tokenizer = Tokenizer::from_gguf(byte_vocabulary()).expect("a tokenizer");
         let printable = |id: u32| (0x20..0x7f).contains(&id);
         let muted = (0..258).filter(|&id| !printable(id)).map(TokenId).collect();
-        let backend = FakeConfig { vocab: 258, pages: engines.pages, muted, ..FakeConfig::default() };
+        let backend = FakeConfig {
+            vocab: 258,
+            pages: engines.pages,
+            muted,
+            ..FakeConfig::default()
+        };
         let backend = Box::new(FakeBackend::new(backend));
         let words = Arc::new(Words(tokenizer.clone()));
         let engine = Engine::start(backend, engines.config.clone(), words).expect("a thread");
@@ -57,24 +62,43 @@ impl Server {
     fn start(engine: Engine, tokenizer: Tokenizer) -> Self {
         let composer = Composer::new(tokenizer.clone(), &Anchor::Bos, Some(SEPARATOR)).expect("a composer");
         let readiness = Readiness::loading();
-        readiness.ready(medley_server::Engine { generate: Arc::new(engine), composer: Arc::new(composer) });
+        readiness.ready(medley_server::Engine {
+            generate: Arc::new(engine),
+            composer: Arc::new(composer),
+        });
         let app = router(AppState::new(ServerConfig::new("test-model"), readiness.clone()));
         let (stop, stopped) = oneshot::channel::<()>();
         let (bound, address) = std::sync::mpsc::channel();
         let run = async move {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-            bound.send(listener.local_addr().expect("an address")).expect("somebody waits");
+            bound
+                .send(listener.local_addr().expect("an address"))
+                .expect("somebody waits");
             let shutdown = async {
                 let _ = stopped.await;
             };
-            serve(listener, app, readiness, Duration::from_secs(5), shutdown).await.expect("served");
+            serve(listener, app, readiness, Duration::from_secs(5), shutdown)
+                .await
+                .expect("served");
         };
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build();
         let runtime = runtime.expect("a runtime");
         let thread = thread::spawn(move || runtime.block_on(run));
         let address = format!("http://{}", address.recv().expect("an address"));
-        let client = Client::builder().timeout(Duration::from_secs(120)).build().expect("a client");
-        Self { address, client, tokenizer, stop: Some(stop), thread: Some(thread) }
+        let client = Client::builder()
+            .timeout(Duration::from_secs(120))
+            .build()
+            .expect("a client");
+        Self {
+            address,
+            client,
+            tokenizer,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
     }
 
     /// Posts a completion request.
@@ -85,7 +109,11 @@ impl Server {
     /// Posts any bytes as JSON.
     pub fn post_raw(&self, body: impl Into<reqwest::blocking::Body>) -> Response {
         let request = self.client.post(format!("{}/v1/completions", self.address));
-        request.header("content-type", "application/json").body(body).send().expect("a response")
+        request
+            .header("content-type", "application/json")
+            .body(body)
+            .send()
+            .expect("a response")
     }
 
     /// The answer to a request that must succeed.
@@ -98,15 +126,28 @@ impl Server {
 
     /// What a path says.
     pub fn get(&self, path: &str) -> String {
-        let response = self.client.get(format!("{}{path}", self.address)).send().expect("a response");
+        let response = self
+            .client
+            .get(format!("{}{path}", self.address))
+            .send()
+            .expect("a response");
         response.text().expect("text")
     }
 
     /// The value of a metric without labels, or the sum over its labels.
     pub fn metric(&self, name: &str) -> f64 {
         let metrics = self.get("/metrics");
-        let lines = metrics.lines().filter(|l| l.starts_with(name) && l[name.len()..].starts_with(['{', ' ']));
-        let values: Vec<f64> = lines.map(|l| l.rsplit(' ').next().and_then(|v| v.parse().ok()).expect("a value")).collect();
+        let lines = metrics
+            .lines()
+            .filter(|l| l.starts_with(name) && l[name.len()..].starts_with(['{', ' ']));
+        let values: Vec<f64> = lines
+            .map(|l| {
+                l.rsplit(' ')
+                    .next()
+                    .and_then(|v| v.parse().ok())
+                    .expect("a value")
+            })
+            .collect();
         assert!(!values.is_empty(), "there is no metric {name}");
         values.iter().sum()
     }
@@ -116,7 +157,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         let ended = self.thread.take().map(thread::JoinHandle::join);
-        assert!(thread::panicking() || matches!(ended, Some(Ok(()))), "the server panicked");
+        assert!(
+            thread::panicking() || matches!(ended, Some(Ok(()))),
+            "the server panicked"
+        );
     }
 }
 
