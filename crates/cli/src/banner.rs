@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 
 /// The request of the example: documents and a question about them.
 const EXAMPLE: &str = r#"{
-  "instructions": "Answer from the documents.",
+  "instructions": "Facts about Norvik.",
   "documents": [
-    {"title": "Harbour", "text": "The lighthouse of Norvik was built in 1887 by Ada Lindholm."},
+    {"title": "Harbour", "text": "Ada Lindholm built the lighthouse of Norvik. It was finished in 1887."},
     {"title": "Market", "text": "The fish market of Norvik opens on Tuesdays and Fridays."}
   ],
-  "prompt": "Question: Who built the lighthouse of Norvik?\nAnswer:",
+  "prompt": "In short: the fish market of Norvik opens on",
   "max_tokens": 12, "temperature": 0, "stop": ["\n"]
 }"#;
 

@@ -1,6 +1,6 @@
 //! The log on standard error.
 
-use std::io;
+use std::io::{self, IsTerminal};
 
 use crate::config::{LogFormat, ModelConfig};
 
@@ -8,7 +8,8 @@ use crate::config::{LogFormat, ModelConfig};
 pub fn start(config: &ModelConfig) {
     let builder = tracing_subscriber::fmt()
         .with_max_level(config.log_level)
-        .with_writer(io::stderr);
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal());
     // Fails only where a log is running already.
     let _ = match config.log_format {
         LogFormat::Text => builder.try_init(),

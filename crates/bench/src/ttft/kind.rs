@@ -40,6 +40,6 @@ impl Kind {
 
     /// Whether the decoding rate is measured behind the first token.
     pub(super) fn decodes(self) -> bool {
-        matches!(self, Self::Full | Self::Warm)
+        self == Self::Warm
     }
 }

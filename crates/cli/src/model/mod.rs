@@ -5,4 +5,4 @@ mod start;
 mod text;
 
 pub use source::{Choice, choose};
-pub use start::{Running, start};
+pub use start::start;

@@ -33,8 +33,6 @@ pub struct Running {
     pub engine: Arc<dyn Generate>,
     /// Makes prompts.
     pub composer: Arc<Composer>,
-    /// What is known of the model.
-    pub info: ModelInfo,
 }
 
 /// Loads the model, the default one fetched first if it has to be, and starts its engine. Takes seconds or minutes
@@ -73,7 +71,6 @@ fn run(loaded: Loaded, choice: &Choice, config: &ModelConfig, separator: Option<
     Ok(Running {
         engine: Arc::new(engine.context("can't start the engine")?),
         composer: Arc::new(composer),
-        info,
     })
 }
 

@@ -13,7 +13,7 @@ mod table;
 
 pub use environment::Environment;
 pub use flags::{given_flags, with_flags};
-pub use layers::{Given, Layers};
+pub use layers::Layers;
 pub use origin::{Misconfigured, Origin};
 pub use table::Scope;
 #[cfg(test)]
