@@ -7,5 +7,5 @@ mod server;
 
 pub use asking::{Answer, Ask, ask, ask_all, collect, try_ask};
 pub use fake::{Engines, document, text, words};
-pub use real::small_model;
+pub use real::{SECOND, SMALL, fetched, small_model};
 pub use server::{SEPARATOR, Server};

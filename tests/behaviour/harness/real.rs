@@ -12,6 +12,8 @@ use super::server::Words;
 
 /// File of the small default model.
 pub const SMALL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+/// File of a model of the other family.
+pub const SECOND: &str = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf";
 
 /// A file that `tests/run` fetches.
 ///
