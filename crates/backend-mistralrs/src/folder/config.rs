@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use mistralrs_quant::QuantizedConfig;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
-use super::rope::RawRope;
+use super::positions::RawPositions;
 use crate::config::{Config, check_window};
-use crate::rope::{Pairs, RopeConfig};
 use crate::{Architecture, LoadError};
 
 /// `config.json`, as far as it matters.
@@ -25,16 +24,15 @@ pub(super) struct RawConfig {
     vocab_size: usize,
     rms_norm_eps: f64,
     max_position_embeddings: usize,
-    rope_theta: Option<f64>,
-    rope_scaling: Option<RawRope>,
-    /// The newer name of `rope_scaling`.
-    rope_parameters: Option<RawRope>,
-    sliding_window: Option<usize>,
+    #[serde(flatten)]
+    positions: RawPositions,
+    /// The outer level is whether the key is there: `null` may say something else than nothing.
+    #[serde(default, deserialize_with = "present")]
+    sliding_window: Option<Option<usize>>,
     use_sliding_window: Option<bool>,
     hidden_act: Option<String>,
     attention_bias: Option<bool>,
     mlp_bias: Option<bool>,
-    partial_rotary_factor: Option<f64>,
     #[serde(default)]
     pub tie_word_embeddings: Option<bool>,
     #[serde(default)]
@@ -82,9 +80,6 @@ impl RawConfig {
         let context = self.max_position_embeddings;
         self.check_window(architecture, limit.unwrap_or(context).min(context))?;
         let heads = self.num_attention_heads;
-        let rope = self.rope_scaling.as_ref().or(self.rope_parameters.as_ref());
-        let scaling = rope.map(|rope| rope.scaling(context)).transpose()?;
-        let nested_theta = rope.and_then(|rope| rope.rope_theta);
         Config {
             architecture,
             layers: self.num_hidden_layers,
@@ -96,26 +91,15 @@ impl RawConfig {
             vocab: self.vocab_size,
             epsilon: self.rms_norm_eps as f32,
             context,
-            rope: RopeConfig {
-                theta: self.rope_theta.or(nested_theta).unwrap_or(10_000.0),
-                pairs: Pairs::Halves,
-                scaling: scaling.unwrap_or(crate::rope::Scaling::None),
-            },
+            rope: self.positions.rope(context)?,
         }
         .check()
     }
 
     fn refuse_foreign(&self) -> Result<(), LoadError> {
         let refuse = |feature: String, supported: &str| Err(LoadError::unsupported(feature, supported));
-        match (self.hidden_act.as_deref(), self.partial_rotary_factor) {
-            (Some(other), _) if other != "silu" => return refuse(format!("hidden_act {other:?}"), "silu"),
-            (_, Some(factor)) if factor != 1.0 => {
-                return refuse(
-                    format!("partial_rotary_factor {factor}"),
-                    "rotations of whole heads",
-                );
-            }
-            _ => {}
+        if let Some(other) = self.hidden_act.as_deref().filter(|act| *act != "silu") {
+            return refuse(format!("hidden_act {other:?}"), "silu");
         }
         if self.mlp_bias == Some(true) || self.attention_bias == Some(true) {
             return refuse(
@@ -126,16 +110,114 @@ impl RawConfig {
         Ok(())
     }
 
-    /// Qwen states a window that is off by default; for the others a stated window is in use.
+    /// Qwen states a window that is off by default; for the others a stated window is in use. Mistral has one
+    /// without saying so, and knows no switch for it.
     fn check_window(&self, architecture: Architecture, length: usize) -> Result<(), LoadError> {
+        if self.model_type == "mistral" {
+            return match self.sliding_window {
+                None => check_window(
+                    "sliding_window, absent from a mistral configuration,",
+                    Some(MISTRAL_WINDOW),
+                    length,
+                ),
+                Some(stated) => check_window("sliding_window", stated, length),
+            };
+        }
         let used = match architecture {
             Architecture::Llama => self.use_sliding_window.unwrap_or(true),
             Architecture::Qwen2 | Architecture::Qwen3 => self.use_sliding_window.unwrap_or(false),
         };
-        check_window("sliding_window", self.sliding_window.filter(|_| used), length)
+        let stated = self.sliding_window.flatten();
+        check_window("sliding_window", stated.filter(|_| used), length)
     }
+}
+
+/// What transformers' Mistral takes where `sliding_window` is absent.
+const MISTRAL_WINDOW: usize = 4096;
+
+/// Called only for a key that is there.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<usize>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(path: &Path, text: &str) -> Result<T, LoadError> {
     serde_json::from_str(text).map_err(|error| LoadError::config(path.display().to_string(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A configuration with a context of 32768, and these keys besides or instead.
+    fn raw(keys: &Value) -> RawConfig {
+        let mut config = json!({
+            "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 128,
+            "num_attention_heads": 4, "vocab_size": 100, "rms_norm_eps": 1e-5, "max_position_embeddings": 32768,
+        });
+        for (key, value) in keys.as_object().expect("an object") {
+            config[key] = value.clone();
+        }
+        serde_json::from_value(config).expect("well-formed")
+    }
+
+    fn refusal(keys: &Value, limit: Option<usize>) -> String {
+        raw(keys).config(limit).expect_err("it is refused").to_string()
+    }
+
+    #[test]
+    fn mistral_without_a_stated_window_has_one_of_4096() {
+        let silent = json!({"model_type": "mistral"});
+        let text = refusal(&silent, None);
+        assert!(
+            text.contains("sliding_window") && text.contains("absent") && text.contains("4096"),
+            "{text}"
+        );
+        refusal(&silent, Some(4097));
+        raw(&silent).config(Some(4096)).expect("the window cuts nothing");
+        raw(&json!({"model_type": "mistral", "max_position_embeddings": 4096}))
+            .config(None)
+            .expect("the context ends at the window");
+        raw(&json!({"model_type": "mistral", "sliding_window": null}))
+            .config(None)
+            .expect("null is no window");
+        raw(&json!({})).config(None).expect("llama has no window");
+    }
+
+    #[test]
+    fn a_stated_window_is_refused_where_it_is_in_use() {
+        let window = |family: &str, used: Value| json!({"model_type": family, "sliding_window": 1024, "use_sliding_window": used});
+        for (family, used) in [
+            ("llama", Value::Null),
+            ("qwen2", true.into()),
+            ("mistral", false.into()),
+        ] {
+            let text = refusal(&window(family, used), None);
+            assert!(text.contains("sliding_window = 1024"), "{family}: {text}");
+        }
+        for (family, used) in [
+            ("llama", false.into()),
+            ("qwen2", Value::Null),
+            ("qwen3", false.into()),
+        ] {
+            raw(&window(family, used)).config(None).expect(family);
+        }
+    }
+
+    #[test]
+    fn rotary_keys_reach_the_decoder_from_wherever_they_stand() {
+        let nested = json!({"rope_parameters": {"rope_theta": 5e5, "rope_type": "default"}});
+        assert_eq!(raw(&nested).config(None).expect("supported").rope.theta, 5e5);
+        assert_eq!(
+            raw(&json!({"rope_theta": 1e6}))
+                .config(None)
+                .expect("supported")
+                .rope
+                .theta,
+            1e6
+        );
+        assert!(refusal(&json!({"partial_rotary_factor": 0.5}), None).contains("partial_rotary_factor 0.5"));
+        assert!(refusal(&json!({"hidden_act": "gelu"}), None).contains("gelu"));
+    }
 }

@@ -3,6 +3,7 @@
 mod builder;
 mod config;
 mod index;
+mod positions;
 mod rope;
 mod tensors;
 mod tokenizer;
