@@ -38,14 +38,14 @@ fn fetch() -> Command {
         .arg(model)
 }
 
+/// Arguments bring a description of their own, which the command's replaces.
 fn eval() -> Command {
-    EvalArgs::augment_args(Command::new("eval").about("Compare blended answers with those of a full prefill"))
+    EvalArgs::augment_args(Command::new("eval")).about("Compare blended answers with those of a full prefill")
 }
 
 fn ttft() -> Command {
-    TtftArgs::augment_args(
-        Command::new("ttft").about("Measure the time to the first token, by what is reused"),
-    )
+    TtftArgs::augment_args(Command::new("ttft"))
+        .about("Measure the time to the first token, by what is reused")
 }
 
 #[cfg(test)]
@@ -75,5 +75,25 @@ mod tests {
             );
         }
         assert_eq!(help.matches("[default: ").count(), table_of_all().len());
+    }
+
+    #[test]
+    fn the_overview_says_what_each_command_does() {
+        let help = command().render_help().to_string();
+        for about in [
+            "Serve a model",
+            "Fetch the default model",
+            "Compare blended answers",
+            "Measure speed",
+        ] {
+            assert!(help.contains(about), "{about} is missing:\n{help}");
+        }
+        let mut bench = command().find_subcommand("bench").cloned().expect("bench");
+        assert!(
+            bench
+                .render_help()
+                .to_string()
+                .contains("Measure the time to the first token")
+        );
     }
 }

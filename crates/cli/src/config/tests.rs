@@ -76,6 +76,12 @@ fn wrong_values_are_refused_by_the_name_of_their_flag() {
 }
 
 #[test]
+fn a_server_may_be_told_to_let_nothing_wait() {
+    let layers = layers(&[("max-queue", "0")], None, home()).expect("no file");
+    assert_eq!(ModelConfig::new(&layers).expect("valid").limits.max_queue, 0);
+}
+
+#[test]
 fn a_file_gives_what_flags_and_variables_leave_open() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("medley.toml");

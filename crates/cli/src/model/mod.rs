@@ -3,6 +3,7 @@
 mod source;
 mod start;
 mod text;
+mod vocabulary;
 
 pub use source::{Choice, choose};
 pub use start::start;

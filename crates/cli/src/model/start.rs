@@ -15,6 +15,7 @@ use medley_prompt::{Anchor, Composer, Tokenizer};
 use super::{
     source::Choice,
     text::{Bytes, tokenizer},
+    vocabulary,
 };
 use crate::{
     config::{self, Asked, ModelConfig},
@@ -59,6 +60,7 @@ fn run(loaded: Loaded, choice: &Choice, config: &ModelConfig, separator: Option<
     } = loaded;
     let bad = |e: anyhow::Error| Misconfigured::new(&choice.origin, format!("the model's tokenizer: {e:#}"));
     let tokenizer = tokenizer(source).map_err(bad)?;
+    vocabulary::check(&tokenizer, info.vocab).map_err(|e| Misconfigured::new(&choice.origin, e))?;
     let anchor = match &config.blend.anchor {
         config::Anchor::Bos => Anchor::Bos,
         config::Anchor::Neutral => Anchor::Neutral,

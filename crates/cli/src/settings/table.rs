@@ -164,7 +164,7 @@ pub const SETTINGS: &[Setting] = &[
         "max-queue",
         "N",
         Text("256"),
-        "Requests that may wait; more are answered with 429",
+        "Requests that may wait; more are answered with 429. 0: none waits, those that can run at once still do",
     ),
     row(
         Model,
