@@ -20,8 +20,13 @@ const TOLERANCE: f64 = 1e-3;
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 
 fn backend(model: &str) -> CpuBackend {
-    let options = LoadOptions { pool: PoolSize::Pages(20), ..LoadOptions::default() };
-    load(&ModelSource::Gguf(fetched(model)), &options).expect("the model loads").backend
+    let options = LoadOptions {
+        pool: PoolSize::Pages(20),
+        ..LoadOptions::default()
+    };
+    load(&ModelSource::Gguf(fetched(model)), &options)
+        .expect("the model loads")
+        .backend
 }
 
 /// Logits of exact mode behind every token from `first` on.
@@ -34,29 +39,53 @@ fn exact(backend: &mut CpuBackend, tokens: &[u32], first: usize) -> Vec<Vec<f32>
         slot: SlotId::of(&pages, i),
     };
     let rows = tokens.iter().enumerate().map(row).collect();
-    let parts = vec![Part { pages, len: tokens.len(), kind: PartKind::Prefix }];
+    let parts = vec![Part {
+        pages,
+        len: tokens.len(),
+        kind: PartKind::Prefix,
+    }];
     let logits = (first..tokens.len()).collect();
-    let batch = Batch { sequences: vec![Sequence { parts }], rows, logits, ..Batch::default() };
+    let batch = Batch {
+        sequences: vec![Sequence { parts }],
+        rows,
+        logits,
+        ..Batch::default()
+    };
     backend.run(&batch).expect("it runs").logits
 }
 
 /// Logits of the f32 computation behind every token.
 fn reference(model: &str, tokens: &[u32]) -> Vec<Vec<f32>> {
     let folder = tempfile::tempdir().expect("a folder");
-    let (input, output) = (folder.path().join("tokens.json"), folder.path().join("logits.f32"));
+    let (input, output) = (
+        folder.path().join("tokens.json"),
+        folder.path().join("logits.f32"),
+    );
     std::fs::write(&input, serde_json::to_vec(tokens).expect("JSON")).expect("written");
     let python = std::env::var("MEDLEY_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let script = Path::new(PEERS).join("reference.py");
-    let status = Command::new(python).arg(script).arg(fetched(model)).args([&input, &output]).status();
-    assert!(status.expect("python starts").success(), "the reference failed: tests/run installs what it needs");
+    let status = Command::new(python)
+        .arg(script)
+        .arg(fetched(model))
+        .args([&input, &output])
+        .status();
+    assert!(
+        status.expect("python starts").success(),
+        "the reference failed: tests/run installs what it needs"
+    );
     let bytes = std::fs::read(output).expect("logits");
     let (quads, _) = bytes.as_chunks::<4>();
     let floats: Vec<f32> = quads.iter().map(|b| f32::from_le_bytes(*b)).collect();
-    floats.chunks(floats.len() / tokens.len()).map(<[f32]>::to_vec).collect()
+    floats
+        .chunks(floats.len() / tokens.len())
+        .map(<[f32]>::to_vec)
+        .collect()
 }
 
 fn best(logits: &[f32]) -> u32 {
-    (0..logits.len() as u32).max_by(|&a, &b| logits[a as usize].total_cmp(&logits[b as usize])).expect("a token")
+    (0..logits.len() as u32)
+        .max_by(|&a, &b| logits[a as usize].total_cmp(&logits[b as usize]))
+        .expect("a token")
 }
 
 fn relative(out: &[f32], reference: &[f32]) -> f64 {
@@ -73,7 +102,12 @@ fn greedy(name: &str) -> Vec<(Vec<u32>, Vec<[(u32, f64); 2]>)> {
     let pair = |v: &Value| (id(&v[0]), v[1].as_f64().expect("a probability"));
     let step = |v: &Value| [pair(&v["best"][0]), pair(&v["best"][1])];
     let list = |v: &Value| v.as_array().expect("a list").clone();
-    let run = |v: &Value| (list(&v["prompt"]).iter().map(id).collect(), list(&v["steps"]).iter().map(step).collect());
+    let run = |v: &Value| {
+        (
+            list(&v["prompt"]).iter().map(id).collect(),
+            list(&v["steps"]).iter().map(step).collect(),
+        )
+    };
     list(&peer["runs"]).iter().map(run).collect()
 }
 
@@ -81,10 +115,15 @@ fn check_against_llama_cpp(model: &str, recorded: &str) {
     let mut backend = backend(model);
     let mut steps = 0;
     for (prompt, said) in greedy(recorded) {
-        let tokens: Vec<u32> = prompt.iter().copied().chain(said.iter().map(|s| s[0].0)).collect();
+        let tokens: Vec<u32> = prompt
+            .iter()
+            .copied()
+            .chain(said.iter().map(|s| s[0].0))
+            .collect();
         let tokens = &tokens[..tokens.len() - 1];
         let logits = exact(&mut backend, tokens, prompt.len() - 1);
-        for (i, ([(first, p1), (_, p2)], ours)) in said.iter().zip(logits.iter().map(|l| best(l))).enumerate() {
+        for (i, ([(first, p1), (_, p2)], ours)) in said.iter().zip(logits.iter().map(|l| best(l))).enumerate()
+        {
             steps += 1;
             if ours != *first && p1 - p2 > CLEAR {
                 let until = &tokens[..prompt.len() + i];
@@ -98,7 +137,12 @@ fn check_against_llama_cpp(model: &str, recorded: &str) {
 
 fn check_against_f32(model: &str, recorded: &str) {
     let (prompt, said) = greedy(recorded).swap_remove(1);
-    let tokens: Vec<u32> = prompt.iter().copied().chain(said.iter().map(|s| s[0].0)).take(200).collect();
+    let tokens: Vec<u32> = prompt
+        .iter()
+        .copied()
+        .chain(said.iter().map(|s| s[0].0))
+        .take(200)
+        .collect();
     let ours = exact(&mut backend(model), &tokens, 0);
     let theirs = reference(model, &tokens);
     assert_eq!(ours.len(), theirs.len());

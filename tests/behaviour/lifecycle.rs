@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use medley_backend::{Backend, BackendError, Batch, Outcome, fake::FakeBackend};
 use medley_engine::Engine;
 use medley_generate::{Event, FinishReason, Generate, GenerateError, SubmitError};
-use medley_kv::{BlendMode, Strategy, TokenId};
+use medley_kv::{BlendMode, KvGeometry, Strategy, TokenId};
 
-use crate::harness::{Ask, Engines, ask, ask_all, collect, document, text, try_ask, words};
+use crate::harness::{Ask, Engines, ask, ask_all, collect, document, document_behind, text, try_ask, words};
 
 fn small() -> Ask {
     Ask::new(vec![text(1, 10), document(2, 100), document(3, 90), text(4, 10)])
@@ -143,11 +144,92 @@ fn what_can_never_run_is_refused_with_the_numbers() {
         try_ask(&engine, &deep),
         Err(SubmitError::CheckLayer { layer: 99, .. })
     ));
+    let foreign = Ask::new(vec![text(1, 5), medley_kv::Segment::Text([TokenId(256)].into())]);
+    let refused = try_ask(&engine, &foreign).expect_err("no such token");
+    assert_eq!(
+        refused,
+        SubmitError::TokenOutsideVocabulary {
+            token: 256,
+            vocab: 256
+        }
+    );
+    let context = Ask::new(vec![text(1, 5), document_behind(4090, 2, 20), text(1, 5)]);
+    let refused = try_ask(&engine, &context).expect_err("the context is too long");
+    assert_eq!(
+        refused,
+        SubmitError::DocumentTooLong {
+            index: 0,
+            tokens: 4110,
+            context: 4096
+        }
+    );
     engine.close();
     assert!(matches!(
         try_ask(&engine, &small()),
         Err(SubmitError::ShuttingDown)
     ));
+}
+
+#[test]
+fn more_tokens_than_the_pool_holds_are_clamped() {
+    let engine = Engines::default().with(|e| e.pages = 10).start();
+    let answer = ask(&engine, &Ask::new(vec![text(1, 100)]).max_tokens(3000));
+    assert_eq!(
+        (answer.reason, answer.tokens.len()),
+        (FinishReason::Length, 8 * 64 + 1)
+    );
+}
+
+#[test]
+fn a_warm_request_does_not_wait_for_other_requests_documents() {
+    let engine = Engines::default().with(|e| e.pages = 4000).start();
+    ask(&engine, &small());
+    let cold = |seed| Ask::new(vec![text(9, 3), document(seed, 3000), text(seed, 3)]).max_tokens(1);
+    let colds: Vec<_> = (50..60)
+        .map(|seed| engine.submit(cold(seed).0).expect("submitted"))
+        .collect();
+    let before = engine.gauges().steps;
+    ask(&engine, &small().max_tokens(1));
+    let steps = engine.gauges().steps - before;
+    assert!(steps < 20, "{steps} steps for a warm request");
+    colds.into_iter().for_each(|s| {
+        collect(s).expect("answered");
+    });
+    settle(&engine);
+}
+
+/// A backend that panics in its second call.
+struct Panicking(FakeBackend, usize);
+
+impl Backend for Panicking {
+    fn geometry(&self) -> KvGeometry {
+        self.0.geometry()
+    }
+
+    fn vocab(&self) -> usize {
+        self.0.vocab()
+    }
+
+    fn pages(&self) -> usize {
+        self.0.pages()
+    }
+
+    fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
+        self.1 += 1;
+        assert!(self.1 != 2, "on purpose");
+        self.0.run(batch)
+    }
+}
+
+#[test]
+fn a_panic_in_a_step_fails_its_requests_and_nothing_else() {
+    let engines = Engines::default();
+    let engine = engines.start_on(Panicking(engines.backend(), 0));
+    let failed = try_ask(&engine, &small()).expect("submitted");
+    assert!(matches!(failed, Err(GenerateError::Engine(_))));
+    settle(&engine);
+    assert_eq!(ask(&engine, &small()).tokens.len(), 8);
+    assert!(!engine.gauges().failed);
 }
 
 #[test]

@@ -3,11 +3,13 @@
 //! **Invariant:** a request is admitted with all its pages or stays in the queue with none, so running requests
 //! can't block each other.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use medley_blend::{Layout, Rule};
 use medley_generate::{Event, Request};
-use medley_kv::{BlendMode, Document, DocumentKey, Namespace, Plan, Source, Strategy, pages_for};
+use medley_kv::{
+    BlendMode, Document, DocumentKey, Namespace, PAGE_TOKENS, Plan, Source, Strategy, pages_for,
+};
 use medley_store::{DocumentLease, Miss, Residency};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -38,8 +40,9 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// The need of a request under a configuration.
-    pub(crate) fn of(request: &Request, config: &EngineConfig) -> Self {
+    /// The need of a request under a configuration, in a pool of so many pages. What may be generated is clamped to
+    /// the context and to what the pool holds beside the prompt.
+    pub(crate) fn of(request: &Request, config: &EngineConfig, pool: usize) -> Self {
         let layout = Layout::new(&request.prompt);
         let rule = Rule::resolve(&request.blend);
         // Without a position behind the first document there is nothing that blending could run.
@@ -51,13 +54,16 @@ impl Need {
             _ => (Plan::Exact, None),
         };
         let room = config.max_model_len.saturating_sub(request.prompt.len());
-        Self {
+        let mut need = Self {
             layout,
             rule,
             plan,
             reason,
-            generated: request.max_tokens.min(room).max(1),
-        }
+            generated: 1,
+        };
+        let spare = pool.saturating_sub(need.pages_at_most(request)) * PAGE_TOKENS;
+        need.generated = request.max_tokens.min(room).min(spare + 1).max(1);
+        need
     }
 
     /// Pages of the exact prefix, generated tokens included where they follow it.
@@ -80,9 +86,10 @@ impl Need {
             .filter(|d| !d.exact)
             .map(|d| d.span.len as usize)
             .sum();
-        // The question row and the last row are rows even where they lie in a document.
+        // The question row and the last row are rows even where they lie in a document, and the share is rounded on
+        // both sides of the question.
         let last =
-            text + (self.rule.ratio.of(eligible) + 2).min(self.layout.document_tokens()) + self.generated;
+            text + (self.rule.ratio.of(eligible) + 3).min(self.layout.document_tokens()) + self.generated;
         let compare = if self.rule.strategy == Strategy::Deviation {
             text + eligible
         } else {
@@ -93,9 +100,14 @@ impl Need {
 
     /// Pages if nothing at all is resident.
     pub(crate) fn pages_at_most(&self, request: &Request) -> usize {
-        let documents = request.prompt.documents().filter(|_| self.plan == Plan::Blended);
-        let computed: usize = documents
-            .map(|d| Computation::pages_needed(&d.anchor, &d.tokens))
+        let documents = request
+            .prompt
+            .documents()
+            .filter(|d| self.plan == Plan::Blended && !d.tokens.is_empty());
+        let distinct: HashSet<_> = documents.map(|d| (&d.anchor, &d.tokens)).collect();
+        let computed: usize = distinct
+            .into_iter()
+            .map(|(a, t)| Computation::pages_needed(a, t))
             .sum();
         self.prefix_pages() + self.overlay_pages() + computed
     }
@@ -130,7 +142,7 @@ pub(crate) fn admit(
     computing: impl Fn(&DocumentKey) -> bool,
 ) -> Result<Admitted, Queued> {
     let request = &queued.request;
-    let need = Need::of(request, config);
+    let need = Need::of(request, config, residency.pool().total());
     let namespace = match &request.cache_salt {
         Some(salt) => config.namespace.subdivide(salt),
         None => config.namespace,
@@ -184,7 +196,7 @@ pub(crate) fn admit(
         prompt,
         queued.submitted,
     );
-    account.exact_prefix = shared.len() * medley_kv::PAGE_TOKENS;
+    account.exact_prefix = shared.len() * PAGE_TOKENS;
     let (mut occurrences, mut awaited, mut misses) = (Vec::new(), Vec::new(), Vec::new());
     for (region, ((document, key), found)) in need
         .layout

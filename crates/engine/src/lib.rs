@@ -27,6 +27,7 @@ mod voice;
 mod worker;
 
 use std::{
+    panic::{self, AssertUnwindSafe},
     sync::Arc,
     thread,
     time::{Instant, SystemTime, UNIX_EPOCH},
@@ -74,7 +75,7 @@ impl Engine {
             resident_capacity: capacity,
             ..Gauges::default()
         };
-        let shared = Arc::new(Shared::new(gauges, config.max_queue));
+        let shared = Arc::new(Shared::new(gauges, config.max_queue, config.max_sequences));
         let card = ModelCard {
             max_model_len: config.max_model_len,
             vocab: backend.vocab(),
@@ -86,9 +87,13 @@ impl Engine {
                 .as_secs(),
         };
         let worker = Worker::new(backend, config.clone(), text, receiver, shared.clone());
+        let task = {
+            let shared = shared.clone();
+            move || live(worker, &shared)
+        };
         thread::Builder::new()
             .name("medley-engine".to_owned())
-            .spawn(move || worker.run())?;
+            .spawn(task)?;
         Ok(Self {
             config,
             card,
@@ -104,34 +109,8 @@ impl Engine {
         self.shared.close();
     }
 
-    fn check(&self, request: &Request) -> Result<(), SubmitError> {
-        let (tokens, context) = (request.prompt.len(), self.config.max_model_len);
-        if tokens >= context {
-            return Err(SubmitError::PromptTooLong { tokens, context });
-        }
-        let blend = &request.blend;
-        let deviation = blend.mode == BlendMode::Auto && blend.strategy == Strategy::Deviation;
-        if deviation && !(1..=self.last_layer).contains(&blend.check_layer) {
-            return Err(SubmitError::CheckLayer {
-                layer: blend.check_layer,
-                last: self.last_layer,
-            });
-        }
-        let needed = Need::of(request, &self.config).pages_at_most(request);
-        if needed > self.pages {
-            return Err(SubmitError::TooLarge {
-                needed,
-                pages: self.pages,
-            });
-        }
-        Ok(())
-    }
-}
-
-impl Generate for Engine {
-    fn submit(&self, request: Request) -> Result<EventStream, SubmitError> {
-        self.check(&request)?;
-        self.shared.enqueue()?;
+    /// Sends a request that has its place in the queue. If the task is gone, the stream ends at once.
+    fn queue(&self, request: Request) -> EventStream {
         let (events, stream) = mpsc::unbounded_channel();
         let queued = Queued {
             request,
@@ -140,9 +119,83 @@ impl Generate for Engine {
         };
         if self.inbox.send(queued).is_err() {
             self.shared.arrived();
-            return Err(SubmitError::ShuttingDown);
         }
-        Ok(stream)
+        stream
+    }
+
+    fn check(&self, request: &Request) -> Result<(), SubmitError> {
+        self.check_lengths(request)?;
+        self.check_tokens(request)?;
+        let blend = &request.blend;
+        let deviation = blend.mode == BlendMode::Auto && blend.strategy == Strategy::Deviation;
+        if deviation && !(1..=self.last_layer).contains(&blend.check_layer) {
+            return Err(SubmitError::CheckLayer {
+                layer: blend.check_layer,
+                last: self.last_layer,
+            });
+        }
+        let needed = Need::of(request, &self.config, self.pages).pages_at_most(request);
+        if needed > self.pages {
+            return Err(SubmitError::TooLarge {
+                needed,
+                pages: self.pages,
+            });
+        }
+        Ok(())
+    }
+
+    fn check_lengths(&self, request: &Request) -> Result<(), SubmitError> {
+        let (tokens, context) = (request.prompt.len(), self.config.max_model_len);
+        if tokens >= context {
+            return Err(SubmitError::PromptTooLong { tokens, context });
+        }
+        let lengths = request
+            .prompt
+            .documents()
+            .map(|d| d.anchor.len() + d.tokens.len());
+        match lengths.enumerate().find(|(_, tokens)| *tokens > context) {
+            Some((index, tokens)) => Err(SubmitError::DocumentTooLong {
+                index,
+                tokens,
+                context,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// One request's token without a logit would fail everybody's step.
+    fn check_tokens(&self, request: &Request) -> Result<(), SubmitError> {
+        let prompt = request.prompt.segments().iter().flat_map(|s| s.tokens());
+        let anchors = request.prompt.documents().flat_map(|d| d.anchor.iter());
+        let forced = request.capture.forced.iter().flat_map(|f| f.iter());
+        let vocab = self.card.vocab;
+        match prompt
+            .chain(anchors)
+            .chain(forced)
+            .find(|t| t.0 as usize >= vocab)
+        {
+            Some(token) => Err(SubmitError::TokenOutsideVocabulary {
+                token: token.0,
+                vocab,
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs the task to its end. A panic in it is a mistake of ours: from then on nothing is taken, and the gauges say so.
+fn live(worker: Worker, shared: &Shared) {
+    if panic::catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
+        tracing::error!("the engine's task has panicked; no requests are taken any more");
+        shared.fail();
+    }
+}
+
+impl Generate for Engine {
+    fn submit_all(&self, requests: Vec<Request>) -> Result<Vec<EventStream>, SubmitError> {
+        requests.iter().try_for_each(|request| self.check(request))?;
+        self.shared.enqueue(requests.len())?;
+        Ok(requests.into_iter().map(|request| self.queue(request)).collect())
     }
 
     fn model(&self) -> &ModelCard {

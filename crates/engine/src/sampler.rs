@@ -54,27 +54,53 @@ impl Sampler {
         if top_k == 0 && top_p >= 1.0 {
             return all;
         }
-        let order = |a: &(TokenId, f64), b: &(TokenId, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
         let k = if top_k == 0 {
             all.len()
         } else {
             all.len().min(top_k as usize)
         };
-        if k < all.len() {
-            all.select_nth_unstable_by(k - 1, order);
-            all.truncate(k);
-        }
-        all.sort_unstable_by(order);
-        let limit = f64::from(top_p) * all.iter().map(|c| c.1).sum::<f64>();
-        let mut mass = 0.0;
-        let before_limit = |c: &&(TokenId, f64)| {
-            let open = mass < limit;
-            mass += c.1;
-            open
-        };
-        let keep = all.iter().take_while(before_limit).count().max(1);
-        all.truncate(keep);
+        let kept = truncate_to_best(&mut all, k);
+        let limit = f64::from(top_p) * kept;
+        shrink_to_nucleus(&mut all, limit);
         all
+    }
+}
+
+/// Best first; the lower id among equals.
+fn order(a: &(TokenId, f64), b: &(TokenId, f64)) -> std::cmp::Ordering {
+    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
+}
+
+/// Keeps the `k` best candidates, in any order, and returns their mass.
+fn truncate_to_best(all: &mut Vec<(TokenId, f64)>, k: usize) -> f64 {
+    if k < all.len() {
+        all.select_nth_unstable_by(k - 1, order);
+        all.truncate(k);
+        all.sort_unstable_by(order);
+    }
+    all.iter().map(|c| c.1).sum()
+}
+
+/// Keeps the fewest best candidates whose mass reaches `limit`, at least one, best first. Sorts no more of the
+/// vocabulary than it must: the nucleus is usually a few dozen tokens.
+fn shrink_to_nucleus(all: &mut Vec<(TokenId, f64)>, limit: f64) {
+    let mut head = 64;
+    loop {
+        head = head.min(all.len());
+        if head < all.len() {
+            all.select_nth_unstable_by(head - 1, order);
+        }
+        all[..head].sort_unstable_by(order);
+        let mut mass = 0.0;
+        let reached = all[..head].iter().position(|c| {
+            mass += c.1;
+            mass >= limit
+        });
+        match reached {
+            Some(last) => return all.truncate(last + 1),
+            None if head == all.len() => return,
+            None => head *= 8,
+        }
     }
 }
 
@@ -174,6 +200,28 @@ mod tests {
             ..Default::default()
         };
         assert!(draws(zero, &LOGITS, 20).iter().all(|&t| t == 1));
+    }
+
+    #[test]
+    fn the_nucleus_is_the_one_that_sorting_everything_gives() {
+        for seed in 0..60 {
+            let mut rng = Rng::with_seed(seed);
+            let weights: Vec<f64> = (0..rng.usize(1..2000))
+                .map(|_| f64::from(rng.u8(..)) + 0.5)
+                .collect();
+            let mut all: Vec<_> = (0..).map(TokenId).zip(weights).collect();
+            let limit = rng.f64() * all.iter().map(|c| c.1).sum::<f64>();
+            let mut sorted = all.clone();
+            sorted.sort_by(order);
+            let mut mass = 0.0;
+            let reached = sorted.iter().position(|c| {
+                mass += c.1;
+                mass >= limit
+            });
+            sorted.truncate(reached.map_or(sorted.len(), |last| last + 1));
+            shrink_to_nucleus(&mut all, limit);
+            assert_eq!(all, sorted, "seed {seed}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(crate) struct Shared {
     gauges: Mutex<Queue>,
     closed: AtomicBool,
     max_queue: usize,
+    max_sequences: usize,
 }
 
 struct Queue {
@@ -23,11 +24,13 @@ struct Queue {
 
 impl Shared {
     /// Nothing waits, nothing runs.
-    pub(crate) fn new(gauges: Gauges, max_queue: usize) -> Self {
+    pub(crate) fn new(gauges: Gauges, max_queue: usize, max_sequences: usize) -> Self {
+        let queue = Queue { gauges, arriving: 0 };
         Self {
-            gauges: Mutex::new(Queue { gauges, arriving: 0 }),
+            gauges: Mutex::new(queue),
             closed: AtomicBool::new(false),
             max_queue,
+            max_sequences,
         }
     }
 
@@ -36,22 +39,33 @@ impl Shared {
         self.gauges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place in the queue.
-    pub(crate) fn enqueue(&self) -> Result<(), SubmitError> {
+    /// Takes places in the queue, all or none.
+    pub(crate) fn enqueue(&self, requests: usize) -> Result<(), SubmitError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(SubmitError::ShuttingDown);
         }
+        let most = self.max_queue.saturating_add(self.max_sequences);
+        if requests > most {
+            return Err(SubmitError::TooMany { requests, most });
+        }
         let mut queue = self.lock();
-        if queue.gauges.waiting + queue.arriving >= self.max_queue {
+        // What can start at once does not wait, even if it has to pass through the queue.
+        if queue.gauges.running + queue.gauges.waiting + queue.arriving + requests > most {
             return Err(SubmitError::QueueFull);
         }
-        queue.arriving += 1;
+        queue.arriving += requests;
         Ok(())
     }
 
     /// A queued request has reached the task, or never will.
     pub(crate) fn arrived(&self) {
         self.lock().arriving -= 1;
+    }
+
+    /// The task is gone.
+    pub(crate) fn fail(&self) {
+        self.close();
+        self.update(|g| g.failed = true);
     }
 
     /// Takes no further requests.

@@ -36,7 +36,12 @@ impl TextStream {
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Pushed {
         self.bytes.extend_from_slice(bytes);
         self.decode();
-        if let Some(at) = self.stops.iter().filter_map(|s| self.held.find(s.as_str())).min() {
+        // The first one to be complete, as if bytes came one by one: the earliest end, then the earliest start.
+        let ends = self
+            .stops
+            .iter()
+            .filter_map(|s| self.held.find(s.as_str()).map(|at| (at + s.len(), at)));
+        if let Some((_, at)) = ends.min() {
             self.held.truncate(at);
             return Pushed {
                 text: std::mem::take(&mut self.held),
@@ -136,6 +141,17 @@ mod tests {
                 !sent.iter().any(|s| s.contains('\u{fffd}')),
                 "seed {seed}: a character was split"
             );
+        }
+    }
+
+    #[test]
+    fn of_overlapping_stop_strings_the_first_complete_one_wins_however_bytes_are_split() {
+        let (text, stops) = ("xabcXabc", ["abcX", "bc", "cXa"]);
+        for seed in 0..300 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut cuts: Vec<usize> = (0..rng.usize(0..6)).map(|_| rng.usize(0..text.len())).collect();
+            cuts.sort_unstable();
+            assert_eq!(run(text.as_bytes(), &stops, &cuts).0, "xa", "seed {seed}");
         }
     }
 

@@ -1,11 +1,17 @@
 //! The engine's one task: it owns the backend and the resident KV, and turns its inbox into steps.
 //!
-//! A step is one call to the backend: a row of every stream first, then rows of documents, probes, repairs and
-//! prefixes in order of admission, up to a budget. Rows that stop at a layer's keys run in calls of their own.
+//! A step is one call to the backend, up to a budget of rows: one of every stream first; then prefixes, probes and
+//! repairs in order of admission, which leave a quarter to documents in computation; then those documents. So a warm
+//! request does not wait for other requests' cold documents, and these always advance. Rows that stop at a layer's
+//! keys run in calls of their own.
 
-use std::{collections::HashSet, collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    panic::{self, AssertUnwindSafe},
+    sync::Arc,
+};
 
-use medley_backend::{Backend, BackendError, Depth};
+use medley_backend::{Backend, BackendError, Batch, Depth, Outcome};
 use medley_generate::{GenerateError, TokenText};
 use medley_kv::DocumentKey;
 use medley_store::{PagePool, Residency};
@@ -39,6 +45,8 @@ pub(crate) struct Worker {
     waiting: VecDeque<Queued>,
     running: Vec<Sequence>,
     computing: Vec<Computation>,
+    /// What was running and free when the queue's head last did not fit: it is tried again when that has changed.
+    stuck: Option<(usize, usize)>,
 }
 
 impl Worker {
@@ -62,6 +70,7 @@ impl Worker {
             waiting,
             running,
             computing,
+            stuck: None,
         }
     }
 
@@ -102,6 +111,9 @@ impl Worker {
         let before = self.waiting.len() + self.running.len();
         self.waiting.retain(|q| !q.events.is_closed());
         self.running.retain(|s| !s.abandoned());
+        if self.waiting.len() + self.running.len() < before {
+            self.stuck = None;
+        }
         self.shared
             .cancelled(before - self.waiting.len() - self.running.len());
         self.forget_unawaited();
@@ -116,7 +128,7 @@ impl Worker {
 
     /// Admits waiting requests in order, as many as fit.
     fn admit(&mut self) {
-        while self.running.len() < self.config.max_sequences {
+        while self.running.len() < self.config.max_sequences && self.stuck != Some(self.held()) {
             let Some(queued) = self.waiting.pop_front() else {
                 break;
             };
@@ -126,17 +138,23 @@ impl Worker {
                 Err(queued) if self.running.is_empty() => fail_unfit(&queued),
                 Err(queued) => {
                     self.waiting.push_front(queued);
-                    break;
+                    self.stuck = Some(self.held());
                 }
             }
         }
         self.shared.set_waiting(self.waiting.len());
     }
 
+    /// Changes whenever a request that did not fit might fit.
+    fn held(&self) -> (usize, usize) {
+        (self.running.len(), self.residency.pool().free())
+    }
+
     fn start(&mut self, admitted: Admitted) {
         self.shared.missed(&admitted.misses);
         self.computing.extend(admitted.computations);
         self.running.push(admitted.sequence);
+        self.shared.update(|g| g.running += 1);
     }
 
     /// Runs what fits into one step.
@@ -148,7 +166,7 @@ impl Worker {
             self.running.iter_mut().for_each(|s| s.fail(error.clone()));
         }
         for assembly in batches {
-            match self.backend.run(&assembly.batch) {
+            match run(&mut *self.backend, &assembly.batch) {
                 Ok(outcome) => {
                     let dealt = assembly.deal(outcome);
                     dealt
@@ -164,31 +182,39 @@ impl Worker {
     fn assemble(&self) -> Vec<Assembly<Owner>> {
         let streams = self.running.iter().filter(|s| s.decoding()).count();
         let budget = if streams > 0 {
-            self.config.mixed_step_rows.max(streams)
+            self.config.mixed_step_rows
         } else {
             self.config.step_rows
         };
         let mut draft = Draft {
-            left: budget,
+            left: streams,
             batches: vec![Assembly::new(Depth::Full)],
         };
-        for decoding in [true, false] {
-            for (index, sequence) in self
-                .running
-                .iter()
-                .enumerate()
-                .filter(|(_, s)| s.decoding() == decoding)
-            {
-                draft.add(Owner::Sequence(index), |limit| sequence.offer(limit));
-            }
-            if decoding {
-                self.computing
-                    .iter()
-                    .for_each(|c| draft.add(Owner::Document(c.key), |limit| c.offer(limit)));
-            }
+        self.add_sequences(&mut draft, true);
+        let documents = if self.computing.is_empty() {
+            0
+        } else {
+            budget.div_ceil(4)
+        };
+        draft.left = budget - documents;
+        self.add_sequences(&mut draft, false);
+        draft.left += documents;
+        for computation in &self.computing {
+            draft.add(Owner::Document(computation.key), |limit| computation.offer(limit));
         }
         draft.batches.retain(|b| b.rows() > 0);
         draft.batches
+    }
+
+    fn add_sequences(&self, draft: &mut Draft, decoding: bool) {
+        for (index, sequence) in self
+            .running
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.decoding() == decoding)
+        {
+            draft.add(Owner::Sequence(index), |limit| sequence.offer(limit));
+        }
     }
 
     fn accept(&mut self, owner: Owner, rows: usize, results: Results) {
@@ -248,6 +274,12 @@ impl Worker {
             gauges.evictions = stats.evictions;
         });
     }
+}
+
+/// Runs a batch. A panic in the backend fails the batch and nothing else.
+fn run(backend: &mut dyn Backend, batch: &Batch) -> Result<Outcome, BackendError> {
+    let run = panic::catch_unwind(AssertUnwindSafe(|| backend.run(batch)));
+    run.unwrap_or_else(|_| Err(BackendError::Device("it panicked".to_owned())))
 }
 
 /// Batches in the making.

@@ -13,8 +13,15 @@ pub use status::{Gauges, ModelCard};
 
 /// Runs requests.
 pub trait Generate: Send + Sync {
-    /// Queues a request. Its events arrive on the stream; dropping the stream cancels the request within one step.
-    fn submit(&self, request: Request) -> Result<EventStream, SubmitError>;
+    /// Queues requests, all or none. The events of each arrive on its stream; dropping a stream cancels its request
+    /// within one step.
+    fn submit_all(&self, requests: Vec<Request>) -> Result<Vec<EventStream>, SubmitError>;
+
+    /// Queues one request.
+    fn submit(&self, request: Request) -> Result<EventStream, SubmitError> {
+        let streams = self.submit_all(vec![request])?;
+        streams.into_iter().next().ok_or(SubmitError::ShuttingDown)
+    }
 
     /// What is served.
     fn model(&self) -> &ModelCard;

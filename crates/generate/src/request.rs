@@ -72,6 +72,14 @@ pub enum SubmitError {
     /// As many requests wait as may wait.
     #[error("the queue is full")]
     QueueFull,
+    /// More requests at once than can ever run and wait.
+    #[error("{requests} choices at once are more than the {most} that may run and wait")]
+    TooMany {
+        /// Requests submitted together.
+        requests: usize,
+        /// As many may run and wait.
+        most: usize,
+    },
     /// The prompt and one token are more than the model's context.
     #[error("the prompt has {tokens} tokens, the context holds {context}")]
     PromptTooLong {
@@ -87,6 +95,24 @@ pub enum SubmitError {
         needed: usize,
         /// Pages there are.
         pages: usize,
+    },
+    /// A token that the model has no logit for.
+    #[error("token {token} is outside the model's vocabulary of {vocab}")]
+    TokenOutsideVocabulary {
+        /// The token.
+        token: u32,
+        /// Tokens below this exist.
+        vocab: usize,
+    },
+    /// A document and what it is computed behind are more than the model's context.
+    #[error("document {index} and its context have {tokens} tokens, the model's context holds {context}")]
+    DocumentTooLong {
+        /// Place among the prompt's documents.
+        index: usize,
+        /// Tokens of the document and its anchor.
+        tokens: usize,
+        /// The model's context.
+        context: usize,
     },
     /// The check layer of `deviation` is no layer of the model behind the first.
     #[error("the check layer must be from 1 to {last}, not {layer}")]

@@ -18,6 +18,8 @@ pub struct ModelCard {
 /// What is held and waiting at one moment. All but the resident ones return to zero when no request is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
+    /// Whether the engine's task has died: nothing will be answered any more.
+    pub failed: bool,
     /// Requests that wait for admission.
     pub waiting: usize,
     /// Admitted requests.

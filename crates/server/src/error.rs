@@ -72,6 +72,9 @@ pub(crate) enum ApiError {
     /// The engine or the server itself failed.
     #[error("the server failed to answer; request id {0}")]
     Server(RequestId),
+    /// The engine has died.
+    #[error("the engine has failed: the server must be restarted")]
+    EngineFailed,
     /// The model is not loaded yet.
     #[error("the model is loading")]
     Loading,
@@ -139,6 +142,7 @@ impl ApiError {
             ),
             Self::QueueFull => (StatusCode::TOO_MANY_REQUESTS, RATE_LIMIT, "rate_limit_exceeded"),
             Self::Server(_) => (StatusCode::INTERNAL_SERVER_ERROR, SERVER, "server_error"),
+            Self::EngineFailed => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "engine_failed"),
             Self::Loading => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "loading"),
             Self::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "shutting_down"),
         };
@@ -163,6 +167,7 @@ impl ApiError {
     fn rejection(&self) -> Option<&'static str> {
         match self {
             Self::QueueFull => Some("queue_full"),
+            Self::EngineFailed => Some("engine_failed"),
             Self::Loading => Some("loading"),
             Self::ShuttingDown => Some("shutting_down"),
             Self::ContextLength { .. } => Some("context_length"),

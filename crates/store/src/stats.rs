@@ -22,8 +22,6 @@ pub struct ResidencyStats {
     pub resident_pages: usize,
     /// Most pages that entries may take.
     pub budget_pages: usize,
-    /// Leases on resident entries.
-    pub leases: usize,
     /// Entries evicted so far.
     pub evictions: u64,
     /// Lookups of documents that found nothing so far.

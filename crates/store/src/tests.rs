@@ -49,10 +49,7 @@ fn a_kept_document_is_found_on_its_pages() {
     let kept = keep(&mut r, 10, 100);
     let found = find(&mut r, 10, 100).expect("resident");
     assert_eq!(found.pages(), kept.pages());
-    assert_eq!(
-        (found.pages().len(), r.stats().documents, r.stats().leases),
-        (2, 1, 2)
-    );
+    assert_eq!((found.pages().len(), r.stats().documents, r.leases()), (2, 1, 2));
     r.check();
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use medley_backend::fake::{FakeBackend, FakeConfig};
+use medley_backend::{
+    Backend,
+    fake::{FakeBackend, FakeConfig},
+};
 use medley_engine::{Engine, EngineConfig};
 use medley_generate::TokenText;
 use medley_kv::{Document, Namespace, Segment, Source, TokenId};
@@ -64,7 +67,7 @@ impl Engines {
         })
     }
 
-    pub fn start_on(&self, backend: FakeBackend) -> Engine {
+    pub fn start_on(&self, backend: impl Backend + 'static) -> Engine {
         let letters = Letters((b'a'..=b'z').collect());
         Engine::start(Box::new(backend), self.config.clone(), Arc::new(letters)).expect("a thread")
     }
@@ -82,6 +85,16 @@ pub fn document(seed: u64, count: usize) -> Segment {
         name: None,
         tokens: words(seed, count),
         anchor: Arc::new(ANCHOR),
+    })
+}
+
+/// The same behind a context of `context` tokens.
+pub fn document_behind(context: usize, seed: u64, count: usize) -> Segment {
+    let anchor = words(seed + 1, context);
+    Segment::Document(Document {
+        name: None,
+        tokens: words(seed, count),
+        anchor,
     })
 }
 

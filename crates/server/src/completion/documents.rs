@@ -1,5 +1,6 @@
 //! Documents in every accepted shape, as the composer takes them.
 
+use medley_kv::Prompt;
 use medley_openai::{DocumentData, DocumentFields, DocumentObject, DocumentParam};
 use medley_prompt::{Body, DocumentInput};
 
@@ -19,6 +20,16 @@ pub(super) fn inputs(documents: Vec<DocumentParam>, most: usize) -> Result<Vec<D
         .enumerate()
         .map(|(index, document)| input(index, document))
         .collect()
+}
+
+/// Separators make documents too.
+pub(super) fn check_count(prompt: &Prompt, most: usize) -> Result<(), ApiError> {
+    let documents = prompt.documents().count();
+    if documents > most {
+        let message = format!("a prompt may have {most} documents at most, not {documents}");
+        return Err(ApiError::invalid("prompt", message));
+    }
+    Ok(())
 }
 
 fn input(index: usize, document: DocumentParam) -> Result<DocumentInput, ApiError> {

@@ -44,6 +44,7 @@ pub(crate) fn prepare(
         .enumerate()
         .map(|(index, (composed, echo))| {
             let prompt = composed.prompt;
+            documents::check_count(&prompt, state.config().max_documents)?;
             let room = fit::room(index, &prompt, card.max_model_len)?;
             let rendered = || engine.composer.tokenizer().decode(&prompt.tokens());
             let echo = if shape.echo {

@@ -28,7 +28,7 @@ pub(crate) struct Running {
     request_id: RequestId,
 }
 
-/// Queues one engine request a choice, prompt by prompt. If one is refused, those before it are cancelled.
+/// Queues one engine request a choice, prompt by prompt: all or none.
 pub(crate) fn submit(
     prepared: Prepared,
     state: &AppState,
@@ -40,20 +40,21 @@ pub(crate) fn submit(
         shape,
         prompts,
     } = prepared;
-    let mut running = Running {
-        choices: SelectAll::new(),
+    let choice = |(p, k): (usize, usize)| request(&prompts[p], &shape, p * shape.n + k);
+    let pairs = (0..prompts.len()).flat_map(|p| (0..shape.n).map(move |k| (p, k)));
+    let streams = engine
+        .generate
+        .submit_all(pairs.map(choice).collect())
+        .map_err(refused)?;
+    let meter = |index: usize| state.metrics().meter(arrival.at, index.is_multiple_of(shape.n));
+    let tracked = streams.into_iter().enumerate();
+    let running = Running {
+        choices: tracked
+            .map(|(index, events)| Tracked::new(index, events, meter(index)))
+            .collect(),
         early: VecDeque::new(),
         request_id: arrival.id,
     };
-    for (p, prompt) in prompts.iter().enumerate() {
-        for k in 0..shape.n {
-            let index = p * shape.n + k;
-            let events = engine.generate.submit(request(prompt, &shape, index));
-            let events = events.map_err(|error| refused(error, p, &mut running))?;
-            let meter = state.metrics().meter(arrival.at, k == 0);
-            running.choices.push(Tracked::new(index, events, meter));
-        }
-    }
     Ok(Answer::new(model, shape, prompts, running))
 }
 
@@ -76,15 +77,19 @@ fn request(prompt: &PreparedPrompt, shape: &Shape, index: usize) -> Request {
     }
 }
 
-fn refused(error: SubmitError, prompt: usize, running: &mut Running) -> ApiError {
-    running.give_up();
+fn refused(error: SubmitError) -> ApiError {
     match error {
         SubmitError::QueueFull => ApiError::QueueFull,
         SubmitError::ShuttingDown => ApiError::ShuttingDown,
+        SubmitError::TokenOutsideVocabulary { .. } => ApiError::invalid("prompt", error.to_string()),
+        SubmitError::DocumentTooLong { index, .. } => {
+            ApiError::invalid(format!("documents[{index}]"), error.to_string())
+        }
+        SubmitError::TooMany { .. } => ApiError::invalid("n", error.to_string()),
         SubmitError::CheckLayer { .. } => ApiError::invalid("blend.check_layer", error.to_string()),
         SubmitError::TooLarge { needed, pages } => ApiError::KvCapacity { needed, pages },
         SubmitError::PromptTooLong { tokens, context } => ApiError::ContextLength {
-            prompt,
+            prompt: 0,
             tokens,
             context,
             documents: String::new(),

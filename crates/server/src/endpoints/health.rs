@@ -12,11 +12,16 @@ use crate::{AppState, error::ApiError, readiness::Phase};
     tag = "operations",
     responses(
         (status = 200, description = "Requests are taken", body = Health),
-        (status = 503, description = "`loading` or `shutting_down`", body = ErrorResponse),
+        (status = 503, description = "`loading`, `shutting_down` or `engine_failed`", body = ErrorResponse),
     ),
 )]
 pub(crate) async fn health(State(state): State<AppState>) -> Result<Json<Health>, ApiError> {
+    let failed = state
+        .readiness()
+        .engine()
+        .is_some_and(|e| e.generate.gauges().failed);
     match state.readiness().phase() {
+        Phase::Ready if failed => Err(ApiError::EngineFailed),
         Phase::Ready => Ok(Json(Health { status: "ready" })),
         phase => Err(ApiError::not_ready(phase)),
     }

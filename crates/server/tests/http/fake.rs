@@ -82,8 +82,8 @@ impl Fake {
     }
 }
 
-impl Generate for Fake {
-    fn submit(&self, request: Request) -> Result<EventStream, SubmitError> {
+impl Fake {
+    fn play(&self, request: Request) -> Result<EventStream, SubmitError> {
         let k = self.requests.lock().expect("lock").len();
         let play = (self.script)(k, &request);
         self.requests.lock().expect("lock").push(request);
@@ -103,6 +103,12 @@ impl Generate for Fake {
         }
         self.submitted.send_modify(|count| *count += 1);
         Ok(stream)
+    }
+}
+
+impl Generate for Fake {
+    fn submit_all(&self, requests: Vec<Request>) -> Result<Vec<EventStream>, SubmitError> {
+        requests.into_iter().map(|request| self.play(request)).collect()
     }
 
     fn model(&self) -> &ModelCard {
