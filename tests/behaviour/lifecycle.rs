@@ -133,7 +133,7 @@ fn what_can_never_run_is_refused_with_the_numbers() {
     assert!(matches!(
         try_ask(&engine, &large),
         Err(SubmitError::TooLarge {
-            needed: 12,
+            needed: 11,
             pages: 10
         })
     ));
