@@ -9,6 +9,7 @@ mod completion;
 mod document;
 mod error;
 mod model;
+mod object;
 mod prompt;
 mod report;
 mod request;
@@ -21,6 +22,7 @@ pub use completion::{Completion, CompletionChoice, CompletionChunk, CompletionLo
 pub use document::{DocumentData, DocumentFields, DocumentObject, DocumentParam};
 pub use error::{ErrorObject, ErrorResponse};
 pub use model::{Health, ModelBlending, ModelList, ModelObject, Version};
+pub use object::Object;
 pub use prompt::PromptParam;
 pub use report::{MedleyDocument, MedleyReport, MedleyReports, MedleyTiming, MedleyTokens};
 pub use request::{CompletionRequest, StreamOptions};

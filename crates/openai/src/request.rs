@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{BlendParam, DocumentParam, PromptParam, StopParam};
+use crate::{BlendParam, DocumentParam, PromptParam, StopParam, object};
 
 /// A request for completions. Unknown fields are ignored; `null` is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -20,6 +20,7 @@ pub struct CompletionRequest {
     /// Documents between the instructions and the prompt; shared by all prompts of a batch.
     pub documents: Option<Vec<DocumentParam>>,
     /// How the documents are reused.
+    #[serde(default, deserialize_with = "object::optional")]
     pub blend: Option<BlendParam>,
     /// Subdivides the cache: nothing is shared across different salts.
     #[schema(min_length = 1, max_length = 1024)]
@@ -59,6 +60,7 @@ pub struct CompletionRequest {
     /// Whether the answer is a stream of server-sent events. Default false.
     pub stream: Option<bool>,
     /// Only with `stream`.
+    #[serde(default, deserialize_with = "object::optional")]
     pub stream_options: Option<StreamOptions>,
 
     /// Not supported.

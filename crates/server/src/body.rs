@@ -1,4 +1,4 @@
-//! Reads a JSON body and says exactly what is wrong with a bad one.
+//! Reads a body that is a JSON object and says exactly what is wrong with a bad one.
 
 use axum::{
     body::Bytes,
@@ -8,6 +8,7 @@ use axum::{
     },
     http::{HeaderMap, header},
 };
+use medley_openai::Object;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Track;
 
@@ -16,7 +17,7 @@ use crate::{
     error::{ApiError, shorten},
 };
 
-/// A body that was JSON of the right shape. Unknown fields were ignored and their names logged.
+/// A body that was a JSON object of the right shape. Unknown fields were ignored and their names logged.
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
@@ -64,8 +65,8 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut track = Track::new();
     let mut unknown = Unknown::default();
     let tracked = serde_path_to_error::Deserializer::new(&mut json, &mut track);
-    let value = serde_ignored::deserialize(tracked, |path| unknown.add(&path));
-    let value = value.map_err(|error| malformed(&track.path().to_string(), &error))?;
+    let value: Result<Object<T>, _> = serde_ignored::deserialize(tracked, |path| unknown.add(&path));
+    let Object(value) = value.map_err(|error| malformed(&track.path().to_string(), &error))?;
     json.end().map_err(|error| malformed(".", &error))?;
     unknown.log();
     Ok(value)

@@ -38,6 +38,28 @@ async fn a_body_that_is_not_utf8_is_refused_and_not_repeated() {
 }
 
 #[tokio::test]
+async fn a_list_where_an_object_belongs_is_refused() {
+    let server = server(&Fake::says(&["x"]));
+    for (body, param) in [
+        (r#"["default","hi"]"#, None),
+        (r#"{"prompt":"Hi","blend":["exact",0.5]}"#, Some("blend")),
+        (
+            r#"{"prompt":"Hi","stream":true,"stream_options":[true]}"#,
+            Some("stream_options"),
+        ),
+        (r#"{"prompt":"Hi","documents":[["a"]]}"#, Some("documents[0]")),
+        (
+            r#"{"prompt":"Hi","documents":[{"data":["T","t"]}]}"#,
+            Some("documents[0].data"),
+        ),
+    ] {
+        let reply = send(&server, completion_of(body)).await;
+        let message = reply.is_error(400, "json_parse_error", param);
+        assert!(message.contains("an object"), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn half_a_surrogate_pair_is_refused() {
     let reply = send(
         &server(&Fake::says(&["x"])),
