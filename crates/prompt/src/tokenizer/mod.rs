@@ -52,6 +52,10 @@ struct Inner {
     named: Named,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for the life of the process"
+)]
 enum Encoder {
     Bpe(Box<Bpe>),
     SentencePiece(SentencePiece),
@@ -105,6 +109,12 @@ impl Tokenizer {
             .copied()
             .collect();
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Bytes of text that a token stands for at most, counted as texts spell it: a text has at least its bytes divided
+    /// by this many tokens. At least 1.
+    pub fn longest_token(&self) -> usize {
+        self.0.table.longest()
     }
 
     /// Number of token ids: all are below it.

@@ -36,6 +36,7 @@ pub(crate) struct Vocabulary {
     kinds: Vec<Kind>,
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    longest: usize,
 }
 
 impl Vocabulary {
@@ -50,16 +51,23 @@ impl Vocabulary {
             bytes.extend(bytes_of(text, *kind, spelling));
             ends.push(bytes.len());
         }
+        let longest = longest(&texts, &kinds, &ends);
         Ok(Self {
             texts,
             kinds,
             bytes,
             ends,
+            longest,
         })
     }
 
     pub(crate) fn len(&self) -> usize {
         self.texts.len()
+    }
+
+    /// Bytes that the longest token takes from a text; at least 1.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
     }
 
     /// Every token with its spelling and kind.
@@ -111,6 +119,19 @@ impl Vocabulary {
     }
 }
 
+/// A control token stands for no bytes, but takes its spelling from a text.
+fn longest(texts: &[String], kinds: &[Kind], ends: &[usize]) -> usize {
+    let starts = std::iter::once(&0).chain(ends);
+    let lengths = texts.iter().zip(kinds).zip(starts.zip(ends));
+    lengths
+        .map(|((text, kind), (start, end))| match kind {
+            Kind::Control | Kind::Unused => text.len(),
+            Kind::Normal | Kind::UserDefined | Kind::Byte => end - start,
+        })
+        .max()
+        .map_or(1, |longest| longest.max(1))
+}
+
 fn bytes_of(text: &str, kind: Kind, spelling: Spelling) -> Vec<u8> {
     match (kind, spelling) {
         (Kind::Control | Kind::Unused, _) => Vec::new(),
@@ -132,6 +153,18 @@ pub(crate) fn byte_token(text: &str) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_token_is_counted_in_bytes_of_the_text_that_it_is_read_from() {
+        let longest = |list: &[(&str, Kind)]| {
+            let tokens = list.iter().map(|(text, kind)| ((*text).to_owned(), *kind));
+            let table = Vocabulary::new(tokens.collect(), Spelling::ByteLevel).expect("table");
+            table.longest()
+        };
+        assert_eq!(longest(&[("Ġab", Kind::Normal), ("a", Kind::Normal)]), 3);
+        assert_eq!(longest(&[("Ġab", Kind::Normal), ("<end>", Kind::Control)]), 5);
+        assert_eq!(longest(&[("", Kind::Unused)]), 1);
+    }
 
     #[test]
     fn bytes_follow_the_spelling() {
