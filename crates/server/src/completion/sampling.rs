@@ -11,6 +11,8 @@ use crate::error::ApiError;
 
 /// Most strings that may end a text.
 const MOST_STOPS: usize = 4;
+/// Longest stop string, in bytes: as many of every text are held back and searched.
+const LONGEST_STOP: usize = 4096;
 
 /// Sampling parameters, checked.
 pub(super) fn sampling(request: &CompletionRequest) -> Result<Sampling, ApiError> {
@@ -44,6 +46,10 @@ pub(super) fn stop_strings(stop: Option<&StopParam>) -> Result<Vec<String>, ApiE
     }
     if stop.iter().any(String::is_empty) {
         return Err(ApiError::invalid("stop", "a stop string must not be empty"));
+    }
+    if let Some(long) = stop.iter().find(|text| text.len() > LONGEST_STOP) {
+        let message = format!("a stop string may have {LONGEST_STOP} bytes, not {}", long.len());
+        return Err(ApiError::invalid("stop", message));
     }
     Ok(stop)
 }

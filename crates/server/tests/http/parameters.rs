@@ -194,3 +194,14 @@ async fn a_salt_is_measured_in_characters() {
             .is_some()
     );
 }
+
+#[tokio::test]
+async fn stop_strings_have_4096_bytes_at_most() {
+    let server = server(&Fake::says(&["x"]));
+    let stop = |bytes: usize| json!({"prompt": "Hi", "stop": ["a", "x".repeat(bytes)]});
+    assert_eq!(post(&server, stop(4096)).await.status, 200);
+    let message = post(&server, stop(4097))
+        .await
+        .is_error(400, "invalid_value", Some("stop"));
+    assert!(message.contains("4096") && message.contains("4097"), "{message}");
+}
