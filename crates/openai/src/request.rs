@@ -46,7 +46,7 @@ pub struct CompletionRequest {
     pub top_k: Option<i64>,
     /// Same seed, same output. Completion i of the request takes seed + i.
     pub seed: Option<i64>,
-    /// At most four strings that end the text; they are no part of it.
+    /// At most four strings, of at most 4096 bytes each, that end the text; they are no part of it.
     pub stop: Option<StopParam>,
     /// Tokens that end the text.
     pub stop_token_ids: Option<Vec<u32>>,

@@ -11,6 +11,7 @@ use axum::{
 use medley_openai::Object;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Track;
+use tokio::time::timeout;
 
 use crate::{
     AppState,
@@ -27,9 +28,13 @@ impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
         if !is_json(request.headers()) {
             return Err(ApiError::MediaType);
         }
-        let limit = state.config().body_limit;
-        let bytes = Bytes::from_request(request, state)
+        let (limit, time) = (state.config().body_limit, state.config().body_timeout);
+        if announced(request.headers()).is_some_and(|length| length > limit as u64) {
+            return Err(ApiError::BodyTooLarge(limit));
+        }
+        let bytes = timeout(time, Bytes::from_request(request, state))
             .await
+            .map_err(|_| ApiError::BodyTimeout(time))?
             .map_err(|error| unread(&error, limit))?;
         parse(&bytes).map(Self)
     }
@@ -48,6 +53,11 @@ fn is_json(headers: &HeaderMap) -> bool {
         .trim()
         .to_ascii_lowercase();
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+/// The length that the head gives the body.
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 fn unread(error: &BytesRejection, limit: usize) -> ApiError {
@@ -86,7 +96,8 @@ fn malformed(path: &str, error: &serde_json::Error) -> ApiError {
     let what = whole
         .strip_suffix(&format!(" at line {line} column {column}"))
         .unwrap_or(&whole);
-    let what = format!("{} at line {line} column {column}", shorten(what, 300));
+    let (path, what) = (repeated(path, what), in_json_terms(what));
+    let what = format!("{} at line {line} column {column}", shorten(&what, 300));
     match path.trim_end_matches(".?") {
         "." | "?" => ApiError::Json {
             message: what,
@@ -100,6 +111,36 @@ fn malformed(path: &str, error: &serde_json::Error) -> ApiError {
             }
         }
     }
+}
+
+/// Where the fault is: a field that is there twice is at fault itself, not the object at `path` around it.
+fn repeated(path: &str, what: &str) -> String {
+    let field = what
+        .strip_prefix("duplicate field `")
+        .and_then(|rest| rest.strip_suffix('`'));
+    match (field, path.trim_end_matches('?').trim_end_matches('.')) {
+        (Some(field), "") => field.to_owned(),
+        (Some(field), object) => format!("{object}.{field}"),
+        (None, _) => path.to_owned(),
+    }
+}
+
+/// What was expected, said of JSON numbers and not of types here.
+fn in_json_terms(what: &str) -> String {
+    let names = [
+        (", expected u8", "an integer from 0 to 255"),
+        (", expected u32", "an integer from 0 to 4294967295"),
+        (", expected u64", "a non-negative integer"),
+        (", expected i64", "an integer"),
+        (", expected f64", "a number"),
+    ];
+    let found = names
+        .iter()
+        .find_map(|(end, name)| Some((what.strip_suffix(end)?, name)));
+    found.map_or_else(
+        || what.to_owned(),
+        |(start, name)| format!("{start}, expected {name}"),
+    )
 }
 
 /// Names of fields that nobody reads; a bounded number of bounded names.
@@ -136,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_wrong_field_is_named_with_its_path_line_and_column() {
-        let cases: [(&[u8], &str, &str); 4] = [
+        let cases: [(&[u8], &str, &str); 5] = [
             (
                 b"{\n \"documents\": [\"a\", {\"id\": 7}]}",
                 "documents[1].id",
@@ -147,7 +188,16 @@ mod tests {
                 "blend.mode",
                 "`auto`, `exact`, `off`",
             ),
-            (br#"{"prompt":[1,"a"]}"#, "prompt[1]", "u32"),
+            (
+                br#"{"prompt":[1,"a"]}"#,
+                "prompt[1]",
+                "an integer from 0 to 4294967295",
+            ),
+            (
+                br#"{"max_tokens":-1}"#,
+                "max_tokens",
+                "expected a non-negative integer",
+            ),
             (
                 br#"{"documents":[{"data":{"snippet":1}}]}"#,
                 "documents[0].data.snippet",

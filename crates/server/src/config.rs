@@ -1,6 +1,6 @@
 //! What the server can be told.
 
-use std::time::Duration;
+use std::{thread::available_parallelism, time::Duration};
 
 use axum::http::HeaderValue;
 use medley_kv::{BlendOptions, Source};
@@ -12,6 +12,10 @@ pub struct ServerConfig {
     pub served_names: Vec<String>,
     /// Bytes that a request's body may have.
     pub body_limit: usize,
+    /// Time that a request's body may take to arrive.
+    pub body_timeout: Duration,
+    /// Requests that are tokenised at once; others wait for their turn.
+    pub max_preparing: usize,
     /// Documents that a request may carry.
     pub max_documents: usize,
     /// Prompts × `n` that a request may ask for.
@@ -32,6 +36,8 @@ impl ServerConfig {
         Self {
             served_names: vec![model.into()],
             body_limit: 32 << 20,
+            body_timeout: Duration::from_secs(30),
+            max_preparing: available_parallelism().map_or(1, usize::from),
             max_documents: 512,
             max_choices: 128,
             blend_defaults: BlendOptions::default(),

@@ -3,11 +3,14 @@
 //! A message may repeat names and numbers that the client sent, shortened, but never its texts at length, and never
 //! anything of the server's inside. Details of a 500 are logged where it arises, under the request's id.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use medley_kv::PAGE_TOKENS;
 use medley_openai::{ErrorObject, ErrorResponse};
 use medley_prompt::ComposeError;
 
@@ -45,8 +48,23 @@ pub(crate) enum ApiError {
         context: usize,
         documents: String,
     },
+    /// A text is so long that its tokens need not be counted.
+    #[error(
+        "this model's context holds {context} tokens, `{param}` with what stands in front of it has at least {least} \
+         tokens and at least one is generated"
+    )]
+    NeverFits {
+        param: String,
+        least: usize,
+        context: usize,
+    },
     /// The request does not fit into the KV pool.
-    #[error("the request needs {needed} KV pages, the server has {pages}")]
+    #[error(
+        "the request's documents, prompt and answer need KV memory for {} tokens and the server has memory for {}: \
+         send `blend.mode: exact` or fewer documents, or have the server started with a larger `--host-cache-size`",
+        needed * PAGE_TOKENS,
+        pages * PAGE_TOKENS
+    )]
     KvCapacity { needed: usize, pages: usize },
     /// A reference to a document that is not there.
     #[error("documents[{0}] refers to a document that does not exist")]
@@ -63,6 +81,9 @@ pub(crate) enum ApiError {
     /// Too long a body.
     #[error("the request's body is longer than {0} bytes")]
     BodyTooLarge(usize),
+    /// The body did not arrive in time.
+    #[error("the request's body did not arrive within {} seconds", .0.as_secs_f64())]
+    BodyTimeout(Duration),
     /// A body of another type.
     #[error("the body must be JSON: send `content-type: application/json`")]
     MediaType,
@@ -128,13 +149,16 @@ impl ApiError {
                 REQUEST,
                 error.code().unwrap_or("invalid_value"),
             ),
-            Self::ContextLength { .. } => (StatusCode::BAD_REQUEST, REQUEST, "context_length_exceeded"),
+            Self::ContextLength { .. } | Self::NeverFits { .. } => {
+                (StatusCode::BAD_REQUEST, REQUEST, "context_length_exceeded")
+            }
             Self::KvCapacity { .. } => (StatusCode::BAD_REQUEST, REQUEST, "kv_capacity_exceeded"),
             Self::DocumentNotFound(_) => (StatusCode::BAD_REQUEST, REQUEST, "document_not_found"),
             Self::ModelNotFound(_) => (StatusCode::NOT_FOUND, REQUEST, "model_not_found"),
             Self::UnknownPath => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, REQUEST, "method_not_allowed"),
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, REQUEST, "request_too_large"),
+            Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, REQUEST, "request_timeout"),
             Self::MediaType => (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 REQUEST,
@@ -152,7 +176,7 @@ impl ApiError {
     fn param(&self) -> Option<String> {
         match self {
             Self::Json { param, .. } => param.clone(),
-            Self::Invalid { param, .. } => Some(param.clone()),
+            Self::Invalid { param, .. } | Self::NeverFits { param, .. } => Some(param.clone()),
             Self::Missing(param) | Self::Unsupported { param, .. } => Some((*param).to_owned()),
             Self::Compose(error) => Some(error.param().to_owned()),
             Self::ContextLength { .. } => Some("prompt".to_owned()),
@@ -170,7 +194,7 @@ impl ApiError {
             Self::EngineFailed => Some("engine_failed"),
             Self::Loading => Some("loading"),
             Self::ShuttingDown => Some("shutting_down"),
-            Self::ContextLength { .. } => Some("context_length"),
+            Self::ContextLength { .. } | Self::NeverFits { .. } => Some("context_length"),
             Self::KvCapacity { .. } => Some("kv_capacity"),
             Self::BodyTooLarge(_) => Some("body_too_large"),
             _ => None,

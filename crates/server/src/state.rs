@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{extract::FromRequestParts, http::request::Parts};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     Engine, Readiness, ServerConfig,
@@ -20,16 +21,19 @@ struct Inner {
     config: ServerConfig,
     readiness: Readiness,
     metrics: Arc<Metrics>,
+    preparing: Arc<Semaphore>,
 }
 
 impl AppState {
     /// The state of a server whose engine is or will be in `readiness`.
     pub fn new(config: ServerConfig, readiness: Readiness) -> Self {
         let metrics = Arc::new(Metrics::new(&config));
+        let preparing = Arc::new(Semaphore::new(config.max_preparing.max(1)));
         Self(Arc::new(Inner {
             config,
             readiness,
             metrics,
+            preparing,
         }))
     }
 
@@ -39,6 +43,18 @@ impl AppState {
 
     pub(crate) fn readiness(&self) -> &Readiness {
         &self.0.readiness
+    }
+
+    /// A turn to tokenise a request. Whoever is dropped while waiting gives up its place.
+    pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let turn = Arc::clone(&self.0.preparing).acquire_owned().await;
+        // Nobody closes the semaphore.
+        turn.map_err(|_| ApiError::ShuttingDown)
+    }
+
+    /// Counts a request in whose body has been read, if the server still takes requests.
+    pub(crate) fn admit(&self) -> Result<(Engine, InFlight), ApiError> {
+        self.readiness().admit().map_err(ApiError::not_ready)
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {
@@ -56,19 +72,19 @@ impl AppState {
     }
 }
 
-/// A generation request that was let in. Extracted ahead of the body, so that a server that takes no requests does
-/// not read them either.
-pub(crate) struct Admitted {
-    pub(crate) engine: Engine,
-    pub(crate) in_flight: InFlight,
-}
+/// Says that the server takes generation requests. Extracted ahead of the body, so that a server that takes none does
+/// not read them either. The request counts as in flight only once [`AppState::admit`] lets it in: an upload that never
+/// ends must not hold the server.
+pub(crate) struct Open;
 
-impl FromRequestParts<AppState> for Admitted {
+impl FromRequestParts<AppState> for Open {
     type Rejection = ApiError;
 
     async fn from_request_parts(_: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        let (engine, in_flight) = state.readiness().admit().map_err(ApiError::not_ready)?;
-        Ok(Self { engine, in_flight })
+        match state.readiness().phase() {
+            Phase::Ready => Ok(Self),
+            phase => Err(ApiError::not_ready(phase)),
+        }
     }
 }
 

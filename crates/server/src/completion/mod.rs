@@ -5,6 +5,7 @@
 //! shaped in modules of their own. Nothing here knows routes.
 
 mod blend;
+mod bound;
 mod chunk;
 mod documents;
 mod fit;

@@ -4,7 +4,7 @@ use medley_kv::Prompt;
 use medley_openai::{CompletionRequest, DocumentParam, PromptParam};
 use medley_prompt::{CompletionInput, Composed, Composer, DocumentInput, PromptInput};
 
-use super::{documents, fit, shape::Shape};
+use super::{bound::Bound, documents, fit, shape::Shape};
 use crate::{AppState, Engine, error::ApiError};
 
 /// A request that can be run.
@@ -36,6 +36,7 @@ pub(crate) fn prepare(
     let model = state.resolve_model(request.model.as_deref())?;
     let shape = Shape::new(&request, card, state.config())?;
     let source = Source::new(request, &shape, state)?;
+    source.check_bound(card.max_model_len, &engine.composer)?;
     let echoes = source.echoes(shape.echo);
     let composed = source.compose(&engine.composer)?;
     let fitted = composed
@@ -98,6 +99,12 @@ impl Source {
             documents: documents::inputs(given, config.max_documents)?,
             add_special_tokens: request.add_special_tokens.unwrap_or(true),
         })
+    }
+
+    fn check_bound(&self, context: usize, composer: &Composer) -> Result<(), ApiError> {
+        let longest = composer.tokenizer().longest_token();
+        let bound = Bound { context, longest };
+        bound.check(&self.prompts, self.instructions.as_deref(), &self.documents)
     }
 
     /// The texts to echo where they are the whole prompt; `None` where the prompt must be rendered from its tokens.

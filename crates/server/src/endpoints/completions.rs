@@ -11,7 +11,7 @@ use crate::{
     completion::{Arrival, collect, prepare, stream, submit},
     error::ApiError,
     request_id::RequestId,
-    state::Admitted,
+    state::Open,
 };
 
 /// Continues one or more prompts, each behind the same documents.
@@ -36,6 +36,7 @@ use crate::{
         ),
         (status = 400, description = "The request is at fault; `param` and `code` say where", body = ErrorResponse),
         (status = 404, description = "`model_not_found`", body = ErrorResponse),
+        (status = 408, description = "The body did not arrive in time", body = ErrorResponse),
         (status = 413, description = "The body is too long", body = ErrorResponse),
         (status = 415, description = "The body is not JSON", body = ErrorResponse),
         (status = 429, description = "The queue is full", body = ErrorResponse),
@@ -46,15 +47,20 @@ use crate::{
 pub(crate) async fn create(
     State(state): State<AppState>,
     id: RequestId,
-    admitted: Admitted,
+    _: Open,
     JsonBody(request): JsonBody<CompletionRequest>,
 ) -> Result<Response, ApiError> {
     let arrived = Instant::now();
-    let Admitted { engine, in_flight } = admitted;
+    let (engine, in_flight) = state.admit()?;
+    let turn = state.turn().await?;
     let preparing = {
         let (state, engine) = (state.clone(), engine.clone());
         // Megabytes are tokenised here: not on a thread that other requests' tokens pass through.
-        tokio::task::spawn_blocking(move || prepare(request, &state, &engine))
+        tokio::task::spawn_blocking(move || {
+            // Held to the end even if nobody waits for it any more: it is the threads that are counted.
+            let _turn = turn;
+            prepare(request, &state, &engine)
+        })
     };
     let prepared = preparing.await.map_err(|_| {
         // What a panic says may quote the prompt.

@@ -1,5 +1,7 @@
 //! Every kind of failure.
 
+use std::time::Duration;
+
 use axum::{
     body::Body,
     http::{Method, Request},
@@ -103,6 +105,32 @@ async fn a_body_over_the_limit_is_413_with_the_limit() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_announced_over_the_limit_is_413_unread() {
+    let server = server(&Fake::says(&["x"]));
+    let unread = Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let mut request = completion_of(unread);
+    let length = (config().body_limit + 1).to_string();
+    request
+        .headers_mut()
+        .insert("content-length", length.parse().expect("a value"));
+    send(&server, request)
+        .await
+        .is_error(413, "request_too_large", None);
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_arrive_in_time_is_408() {
+    let mut config = config();
+    config.body_timeout = Duration::from_millis(20);
+    let server = server_with(&Fake::says(&["x"]), config);
+    let endless = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+    let reply = send(&server, completion_of(Body::from_stream(endless))).await;
+    let message = reply.is_error(408, "request_timeout", None);
+    assert!(message.contains("0.02 seconds"), "{message}");
+    assert_eq!(post(&server, json!({"prompt": "x"})).await.status, 200);
+}
+
+#[tokio::test]
 async fn unknown_paths_are_404_and_unknown_methods_405_as_json() {
     let server = server(&Fake::says(&["x"]));
     get(&server, "/v1/nothing").await.is_error(404, "not_found", None);
@@ -154,6 +182,35 @@ async fn a_prompt_over_the_context_is_400_with_both_numbers_and_the_documents() 
         "context_length_exceeded",
         Some("prompt"),
     );
+}
+
+/// The longest token of the tests' vocabulary has 13 bytes: 2600 bytes have at least the context's 200 tokens.
+#[tokio::test]
+async fn texts_that_can_not_fit_are_refused_before_they_are_tokenised() {
+    let server = server(&Fake::says(&["x"]));
+    let text = |bytes: usize| "x".repeat(bytes);
+    let halves = [text(1300), text(1287)];
+    for (body, param) in [
+        (json!({"prompt": text(2600)}), "prompt"),
+        (json!({"prompt": ["Hi", text(2600)]}), "prompt[1]"),
+        (json!({"prompt": "Hi", "instructions": text(2587)}), "prompt"),
+        (json!({"prompt": "Hi", "documents": halves}), "prompt"),
+        (
+            json!({"prompt": "Hi", "documents": ["a", {"text": "b", "context": text(2600)}]}),
+            "documents[1].context",
+        ),
+    ] {
+        let reply = post(&server, body).await;
+        let message = reply.is_error(400, "context_length_exceeded", Some(param));
+        assert!(
+            message.contains("at least 200") && message.contains("holds 200"),
+            "{message}"
+        );
+    }
+    // One byte less is a token less: this is refused for the tokens that it has.
+    let reply = post(&server, json!({"prompt": text(2587)})).await;
+    let message = reply.is_error(400, "context_length_exceeded", Some("prompt"));
+    assert!(message.contains("has 2588"), "{message}");
 }
 
 #[tokio::test]
@@ -211,6 +268,38 @@ async fn other_refusals_of_the_engine_have_their_own_errors() {
         post(&server(&fake), json!({"prompt": "Hi"}))
             .await
             .is_error(status, code, param);
+    }
+}
+
+#[tokio::test]
+async fn a_request_over_the_kv_memory_is_told_in_tokens_what_helps() {
+    let fake = Fake::new(|_, _| Play::Refuse(SubmitError::TooLarge { needed: 9, pages: 4 }));
+    let reply = post(&server(&fake), json!({"prompt": "Hi"})).await;
+    let message = reply.is_error(400, "kv_capacity_exceeded", None);
+    for part in [
+        "for 576 tokens",
+        "for 256",
+        "blend.mode: exact",
+        "--host-cache-size",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_field_that_is_there_twice_is_named() {
+    let server = server(&Fake::says(&["x"]));
+    for (body, param) in [
+        (r#"{"prompt":"a","prompt":"b"}"#, "prompt"),
+        (r#"{"prompt":"a","blend":{"hops":1,"hops":2}}"#, "blend.hops"),
+        (
+            r#"{"prompt":"a","documents":["b",{"text":"c","content":"d"}]}"#,
+            "documents[1].text",
+        ),
+    ] {
+        let reply = send(&server, completion_of(body)).await;
+        let message = reply.is_error(400, "json_parse_error", Some(param));
+        assert!(message.contains("duplicate field"), "{message}");
     }
 }
 

@@ -14,4 +14,5 @@ mod reports;
 mod setup;
 mod sockets;
 mod streams;
+mod turns;
 mod whole;

@@ -144,3 +144,24 @@ async fn a_client_that_hangs_up_cancels_its_request_streaming_or_not() {
     running.stop.send(()).expect("running");
     running.served.await.expect("joined").expect("served");
 }
+
+#[tokio::test]
+async fn an_upload_that_does_not_end_does_not_hold_the_server() {
+    let running = start(&Fake::says(&["x"]), Duration::from_secs(60)).await;
+    let head = "POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json";
+    let head = format!("{head}\r\nexpect: 100-continue\r\ncontent-length: 100\r\n\r\n");
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut connection = TcpStream::connect(running.address).expect("connected");
+        connection.write_all(head.as_bytes()).expect("sent");
+        let mut line = [0; 12];
+        connection.read_exact(&mut line).expect("an answer");
+        (connection, line)
+    });
+    let (connection, line) = reading.await.expect("joined");
+    // The server has begun to read the body.
+    assert_eq!(&line, b"HTTP/1.1 100");
+    assert_eq!(running.readiness.in_flight(), 0);
+    running.stop.send(()).expect("running");
+    running.served.await.expect("joined").expect("served");
+    drop(connection);
+}
