@@ -94,8 +94,11 @@ fn relative(out: &[f32], reference: &[f32]) -> f64 {
     difference / norm(&mut reference.iter().map(|&v| f64::from(v)))
 }
 
+/// A prompt, and at every step behind it the two best tokens with their probabilities.
+type Greedy = (Vec<u32>, Vec<[(u32, f64); 2]>);
+
 /// Greedy text of llama.cpp: tokens of the prompt, and at every step its two best tokens with probabilities.
-fn greedy(name: &str) -> Vec<(Vec<u32>, Vec<[(u32, f64); 2]>)> {
+fn greedy(name: &str) -> Vec<Greedy> {
     let text = std::fs::read(Path::new(PEERS).join("greedy").join(name)).expect("recorded text");
     let peer: Value = serde_json::from_slice(&text).expect("JSON");
     let id = |v: &Value| v.as_u64().expect("an id") as u32;

@@ -104,7 +104,7 @@ fn finish(
         options
             .progress
             .iter()
-            .for_each(|told: &crate::ProgressFn| told(Progress::clone(&progress)))
+            .for_each(|told: &crate::ProgressFn| told(Progress::clone(&progress)));
     };
     let decoder = Decoder::read(config, tensors, length, &report)?;
     let info = ModelInfo {

@@ -161,9 +161,11 @@ impl Batch {
         if let Some(pair) = slots.windows(2).find(|w| w[0] == w[1]) {
             return fail(format!("two rows share slot {}", pair[0].0));
         }
-        let full = self.depth == Depth::Full;
-        if full && !self.deviations.is_empty() || !full && !(self.logits.is_empty() && self.probes.is_empty())
-        {
+        let fits = match self.depth {
+            Depth::Full => self.deviations.is_empty(),
+            Depth::Keys(_) => self.logits.is_empty() && self.probes.is_empty(),
+        };
+        if !fits {
             return fail("the depth does not fit what is asked".to_owned());
         }
         let asked = self.logits.iter().copied();

@@ -134,6 +134,7 @@ enum Found {
 }
 
 /// Admits a request or gives it back untouched. `computing` tells whether a document is already in computation.
+#[expect(clippy::result_large_err, reason = "the request is given back")]
 pub(crate) fn admit(
     queued: Queued,
     config: &EngineConfig,

@@ -28,7 +28,7 @@ enum Phase {
     /// Waiting for documents in computation.
     Documents,
     /// Finding out which rows to repair.
-    Select { selection: Selection, pass: Pass },
+    Select { selection: Box<Selection>, pass: Pass },
     /// The final pass over repaired and fresh rows.
     Repair { pass: Pass },
     /// Feeding `next` and its successors.
@@ -266,6 +266,7 @@ impl Sequence {
             }
             Ask::Done(repairs) => return self.repair(&repairs),
         };
+        let selection = Box::new(selection);
         self.phase = Phase::Select { selection, pass };
     }
 
@@ -279,7 +280,7 @@ impl Sequence {
         } else {
             selection.feed_scores(&pass.scores(&self.holdings));
         }
-        self.follow(selection);
+        self.follow(*selection);
     }
 
     fn repair(&mut self, repairs: &Repairs) {

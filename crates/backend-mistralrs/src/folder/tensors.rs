@@ -72,7 +72,8 @@ impl FolderTensors {
         let float =
             dtype_of(&self.find(name)?.dtype).is_some_and(|dtype| dtype.is_float() && dtype != DType::F8E4M3);
         let scaled = self.index.get(&format!("{prefix}.weight_scale_inv")).is_some();
-        if !float && !(scaled && self.quantised.is_some()) {
+        let readable = float || scaled && self.quantised.is_some();
+        if !readable {
             let feature = format!(
                 "tensor {name} of type {} without weight_scale_inv",
                 self.find(name)?.dtype

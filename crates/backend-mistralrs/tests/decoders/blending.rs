@@ -263,8 +263,8 @@ fn probes_add_up_attention_to_documents_over_heads_and_layers() {
             expected[2].masses[index] + 0.5 * expected[0].masses[index],
         );
     }
-    for slot in 0..20 {
-        check_mass(masses[1][slot], expected[2].masses[seen_a.len() + slot]);
+    for (mass, expected) in masses[1].iter().zip(&expected[2].masses[seen_a.len()..]).take(20) {
+        check_mass(*mass, *expected);
     }
     assert_eq!((masses[0][2], masses[0][65]), (0, 0), "hidden slots have no mass");
     assert!(distance(&outcome.logits[0], &expected[1].logits) < TOLERANCE);

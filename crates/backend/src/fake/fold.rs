@@ -101,7 +101,8 @@ impl Gather<'_> {
             let own = self.pages.contains(&part.pages[first / PAGE_TOKENS]);
             for index in first..part.len.min(first + PAGE_TOKENS) {
                 let hidden = matches!(&part.kind, PartKind::Document { hidden, .. } if hidden.hides(index));
-                if !hidden && !(own && self.meet(part, index)?) {
+                let met = !hidden && own && self.meet(part, index)?;
+                if !hidden && !met {
                     self.read(part, index);
                 }
             }

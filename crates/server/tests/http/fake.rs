@@ -91,7 +91,7 @@ impl Fake {
         let send = |events: Vec<Event>| {
             events
                 .into_iter()
-                .for_each(|event| sender.send(event).expect("received"))
+                .for_each(|event| sender.send(event).expect("received"));
         };
         match play {
             Play::Refuse(error) => return Err(error),
