@@ -1,6 +1,9 @@
 //! What a request holds, it gives back; what does not fit is refused; what fails fails alone.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use medley_backend::{Backend, BackendError, Batch, Outcome, fake::FakeBackend};
 use medley_engine::Engine;
@@ -180,18 +183,55 @@ fn more_tokens_than_the_pool_holds_are_clamped() {
     );
 }
 
+/// A backend that notes for every call the positions whose logits were asked for.
+struct Noting(FakeBackend, Arc<Mutex<Vec<Vec<u32>>>>);
+
+impl Backend for Noting {
+    fn geometry(&self) -> KvGeometry {
+        self.0.geometry()
+    }
+
+    fn vocab(&self) -> usize {
+        self.0.vocab()
+    }
+
+    fn pages(&self) -> usize {
+        self.0.pages()
+    }
+
+    fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
+        let positions = batch.logits.iter().map(|&row| batch.rows[row].position.0);
+        self.1.lock().expect("a lock").push(positions.collect());
+        self.0.run(batch)
+    }
+}
+
 #[test]
 fn a_warm_request_does_not_wait_for_other_requests_documents() {
-    let engine = Engines::default().with(|e| e.pages = 4000).start();
-    ask(&engine, &small());
+    let engines = Engines::default().with(|e| e.pages = 4000);
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let engine = engines.start_on(Noting(engines.backend(), calls.clone()));
+    let warm = small().max_tokens(1);
+    ask(&engine, &warm);
     let cold = |seed| Ask::new(vec![text(9, 3), document(seed, 3000), text(seed, 3)]).max_tokens(1);
     let colds: Vec<_> = (50..60)
         .map(|seed| engine.submit(cold(seed).0).expect("submitted"))
         .collect();
-    let before = engine.gauges().steps;
-    ask(&engine, &small().max_tokens(1));
-    let steps = engine.gauges().steps - before;
-    assert!(steps < 20, "{steps} steps for a warm request");
+    let stream = engine.submit(warm.0.clone()).expect("submitted");
+    let before = calls.lock().expect("a lock").len();
+    collect(stream).expect("answered");
+    let last = warm.0.prompt.len() as u32 - 1;
+    let at = calls
+        .lock()
+        .expect("a lock")
+        .iter()
+        .rposition(|p: &Vec<u32>| p.contains(&last))
+        .expect("it ran");
+    assert!(
+        at.saturating_sub(before) < 20,
+        "{} calls for a warm request",
+        at - before
+    );
     colds.into_iter().for_each(|s| {
         collect(s).expect("answered");
     });
