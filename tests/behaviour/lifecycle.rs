@@ -183,10 +183,10 @@ fn more_tokens_than_the_pool_holds_are_clamped() {
     );
 }
 
-/// A backend that notes for every call the positions whose logits were asked for.
-struct Noting(FakeBackend, Arc<Mutex<Vec<Vec<u32>>>>);
+/// A backend that shows every batch to a watcher before it runs it.
+struct Watched<W>(FakeBackend, W);
 
-impl Backend for Noting {
+impl<W: FnMut(&Batch) + Send> Backend for Watched<W> {
     fn geometry(&self) -> KvGeometry {
         self.0.geometry()
     }
@@ -200,8 +200,7 @@ impl Backend for Noting {
     }
 
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
-        let positions = batch.logits.iter().map(|&row| batch.rows[row].position.0);
-        self.1.lock().expect("a lock").push(positions.collect());
+        (self.1)(batch);
         self.0.run(batch)
     }
 }
@@ -209,8 +208,14 @@ impl Backend for Noting {
 #[test]
 fn a_warm_request_does_not_wait_for_other_requests_documents() {
     let engines = Engines::default().with(|e| e.pages = 4000);
+    // For every call, the positions whose logits were asked for.
     let calls = Arc::new(Mutex::new(Vec::new()));
-    let engine = engines.start_on(Noting(engines.backend(), calls.clone()));
+    let noted = calls.clone();
+    let note = move |batch: &Batch| {
+        let positions = batch.logits.iter().map(|&row| batch.rows[row].position.0);
+        noted.lock().expect("a lock").push(positions.collect());
+    };
+    let engine = engines.start_on(Watched(engines.backend(), note));
     let warm = small().max_tokens(1);
     ask(&engine, &warm);
     let cold = |seed| Ask::new(vec![text(9, 3), document(seed, 3000), text(seed, 3)]).max_tokens(1);
@@ -238,33 +243,15 @@ fn a_warm_request_does_not_wait_for_other_requests_documents() {
     settle(&engine);
 }
 
-/// A backend that panics in its second call.
-struct Panicking(FakeBackend, usize);
-
-impl Backend for Panicking {
-    fn geometry(&self) -> KvGeometry {
-        self.0.geometry()
-    }
-
-    fn vocab(&self) -> usize {
-        self.0.vocab()
-    }
-
-    fn pages(&self) -> usize {
-        self.0.pages()
-    }
-
-    fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
-        self.1 += 1;
-        assert!(self.1 != 2, "on purpose");
-        self.0.run(batch)
-    }
-}
-
 #[test]
 fn a_panic_in_a_step_fails_its_requests_and_nothing_else() {
     let engines = Engines::default();
-    let engine = engines.start_on(Panicking(engines.backend(), 0));
+    let mut calls = 0;
+    let panic = move |_: &Batch| {
+        calls += 1;
+        assert!(calls != 2, "on purpose");
+    };
+    let engine = engines.start_on(Watched(engines.backend(), panic));
     let failed = try_ask(&engine, &small()).expect("submitted");
     assert!(matches!(failed, Err(GenerateError::Engine(_))));
     settle(&engine);
