@@ -1,7 +1,8 @@
-//! Compute kernels on plain `f32` slices: matrix products, rotary positions, attention over parts.
+//! Compute kernels: matrix products, rotary positions, attention over parts.
 //!
-//! [`cpu`] is fast, [`reference`] is slow and obvious; tests hold one against the other. The crate knows no
-//! models, no page pools and no requests: callers own all memory and pass slices.
+//! [`cpu`] works on plain `f32` slices and is fast, [`reference`] is slow and obvious; tests hold one against the other.
+//! `cuda` (a feature of the same name) has the same operations in bf16 on NVIDIA devices. The crate knows no models and
+//! no requests: callers own all memory.
 //!
 //! **The numerical recipe.** A result row depends on that row's inputs alone: it has the same bits whatever other
 //! rows share the call, however many threads work, and however rows are spread over calls. Every sum has one order,
@@ -9,8 +10,11 @@
 //! every fused multiply-add.
 #![expect(
     unsafe_code,
-    reason = "vector instructions, tasks that borrow the caller's stack, threads that fill disjoint parts of a slice"
+    reason = "vector instructions, tasks that borrow the caller's stack, threads that fill disjoint parts of a slice, \
+              launches of kernels"
 )]
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod reference;

@@ -1,0 +1,406 @@
+//! Attention of rows over paged parts.
+//!
+//! A sequence's parts are a list of [`Block`]s, one a page, in the order of the parts. Rows of one sequence are cut into
+//! [`Tile`]s. Tiles with few rows go to the kernel that is bound by memory and may be cut by blocks too; their partial
+//! results are then merged in a fixed order ([`Merge`]). See `cuda/parts.cuh` for the meaning of every field.
+
+use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
+
+use super::buffer::holds;
+use super::device::HEAD_DIMS;
+use super::launch::{allow_shared, grid, launch};
+use super::ops::{Angles, Heads, Pages};
+use super::staging::Plain;
+use super::{Buffer, CudaError, Device, Section, Staging, bf16};
+use crate::cpu::attention::PAGE_TOKENS;
+
+/// Tile rows (rows × heads of a group) that the memory-bound kernel takes at a time.
+pub const DECODE_ROWS: usize = 8;
+
+/// One page of a sequence.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The page.
+    pub page: u32,
+    /// Queries are rotated at their position less this.
+    pub turn: i32,
+    /// Position of slot 0, or the place of its position in the list.
+    pub first: i32,
+    /// Whether positions are listed.
+    pub listed: i32,
+    /// Bit *i*: slot *i* is not visible, or beyond the end.
+    pub hidden: u64,
+    /// Least position of a slot that is not hidden.
+    pub low: i32,
+    /// Greatest position of a slot that is not hidden.
+    pub high: i32,
+    /// Place of slot 0 among the masses, -1 if it is not scored.
+    pub mass: i32,
+    /// Always 0.
+    pub reserved: i32,
+}
+
+/// Rows of one sequence, ascending in position.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// Index of the first row.
+    pub first_row: i32,
+    /// How many.
+    pub rows: i32,
+    /// First block.
+    pub block_begin: i32,
+    /// Block behind the last.
+    pub block_end: i32,
+    /// Position of the first row.
+    pub low: i32,
+    /// Position of the last row.
+    pub high: i32,
+    /// Number of the partial result, -1 if the tile has all blocks.
+    pub partial: i32,
+    /// Always 0.
+    pub reserved: i32,
+}
+
+/// Partial results of the same rows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// Index of the first row.
+    pub first_row: i32,
+    /// How many.
+    pub rows: i32,
+    /// First partial result.
+    pub partial_begin: i32,
+    /// How many.
+    pub partial_count: i32,
+}
+
+/// A row whose attention is added up.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MassRow {
+    /// The row.
+    pub row: i32,
+    /// Factor on its attention.
+    pub weight: f32,
+    /// First of the blocks that it does not score.
+    pub except_begin: i32,
+    /// Block behind the last of them.
+    pub except_end: i32,
+}
+
+/// Mass rows of one sequence against its blocks.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MassTile {
+    /// First mass row.
+    pub first: i32,
+    /// How many.
+    pub count: i32,
+    /// First block.
+    pub block_begin: i32,
+    /// Block behind the last.
+    pub block_end: i32,
+}
+
+/// `AttentionArgs` of `cuda/parts.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Args {
+    q: u64,
+    out: u64,
+    lse: u64,
+    pool: u64,
+    angles: u64,
+    positions: u64,
+    blocks: u64,
+    slot_positions: u64,
+    tiles: u64,
+    partial_out: u64,
+    partial_sums: u64,
+    q_stride: i32,
+    heads: i32,
+    kv_heads: i32,
+    interleaved: i32,
+    scale_log2: f32,
+    tiles_count: i32,
+    partial_rows: i32,
+}
+
+// SAFETY: structures of numbers, laid out as the kernels declare them.
+unsafe impl DeviceRepr for Block {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for Tile {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for Merge {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for MassRow {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for MassTile {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for Args {}
+// SAFETY: no padding: the fields' sizes add up to the structure's.
+unsafe impl Plain for Block {}
+// SAFETY: as above.
+unsafe impl Plain for Tile {}
+// SAFETY: as above.
+unsafe impl Plain for Merge {}
+// SAFETY: as above.
+unsafe impl Plain for MassRow {}
+// SAFETY: as above.
+unsafe impl Plain for MassTile {}
+
+const _: () = assert!(size_of::<Block>() == 40 && size_of::<Tile>() == 32 && size_of::<Args>() == 120);
+
+/// What a step's rows attend to, on its way to the device.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// `[rows]`
+    pub positions: Section<i32>,
+    /// Blocks of all sequences.
+    pub blocks: Section<Block>,
+    /// Positions of listed slots.
+    pub slot_positions: Section<i32>,
+    /// Tiles of many rows.
+    pub many: Section<Tile>,
+    /// Tiles of few rows.
+    pub few: Section<Tile>,
+    /// Largest number of tile rows of one of the few.
+    pub few_rows: usize,
+    /// Merges of partial results of the few, and the most rows of one.
+    pub merges: Section<Merge>,
+    /// Largest number of rows of a merge.
+    pub merge_rows: usize,
+    /// Partial results.
+    pub partials: usize,
+}
+
+/// Masses that a step asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct MassPlan {
+    /// Rows.
+    pub rows: Section<MassRow>,
+    /// Tiles.
+    pub tiles: Section<MassTile>,
+    /// Most blocks of a tile.
+    pub blocks: usize,
+    /// Scored slots.
+    pub slots: usize,
+}
+
+/// Attention for one model: its shape, and room for partial results.
+pub struct Attention {
+    heads: Heads,
+    /// Place of the head size among those that kernels exist for.
+    size: usize,
+    scale: f32,
+    partial_out: CudaSlice<f32>,
+    partial_sums: CudaSlice<f32>,
+    partials: usize,
+}
+
+/// Buffers of one layer's attention.
+pub struct Layer<'a> {
+    /// `[rows, query heads | key heads | value heads, dim]`, queries not rotated.
+    pub qkv: &'a Buffer<bf16>,
+    /// The layer's pages.
+    pub pages: &'a Pages,
+    /// Rotary angles.
+    pub angles: &'a Angles,
+}
+
+impl Attention {
+    /// For heads of a size that kernels exist for: 64 or 128. `scale` is the factor on logits.
+    pub fn new(device: &Device, heads: Heads, scale: f32) -> Result<Option<Self>, CudaError> {
+        let Some(size) = HEAD_DIMS.iter().position(|&dim| dim == heads.dim) else {
+            return Ok(None);
+        };
+        allow_shared(&device.kernels.prefill[size], prefill_shared(heads.dim))?;
+        let partials = 1;
+        let (partial_out, partial_sums) = partial_room(device, heads, partials)?;
+        Ok(Some(Self {
+            heads,
+            size,
+            scale,
+            partial_out,
+            partial_sums,
+            partials,
+        }))
+    }
+
+    /// Heads of the model.
+    pub fn heads(&self) -> Heads {
+        self.heads
+    }
+
+    /// Most rows of a tile of many.
+    pub fn tile_rows(&self) -> usize {
+        MANY_ROWS / self.group()
+    }
+
+    /// Query heads a key head.
+    pub fn group(&self) -> usize {
+        self.heads.query / self.heads.kv
+    }
+
+    /// Attention of all rows of a plan: `out: [rows, heads, dim]`, log-sum-exp `lse: [rows, heads]` if it is wanted.
+    pub fn run(
+        &mut self,
+        device: &Device,
+        layer: &Layer<'_>,
+        (staging, plan): (&Staging, &Plan),
+        out: &mut Buffer<bf16>,
+        lse: Option<&mut Buffer<f32>>,
+    ) -> Result<(), CudaError> {
+        let rows = plan.positions.len();
+        holds(layer.qkv, rows * self.heads.width());
+        holds(out, rows * self.heads.query * self.heads.dim);
+        if plan.partials > self.partials {
+            self.partials = plan.partials.next_power_of_two();
+            (self.partial_out, self.partial_sums) = partial_room(device, self.heads, self.partials)?;
+        }
+        let mut args = self.args(device, layer, (staging, plan));
+        args.out = out.address();
+        args.lse = lse.map_or(0, |lse| {
+            holds(lse, rows * self.heads.query);
+            lse.address()
+        });
+        self.launch_many(device, args, (staging, plan))?;
+        self.launch_few(device, args, (staging, plan))
+    }
+
+    fn launch_many(
+        &self,
+        device: &Device,
+        mut args: Args,
+        (staging, plan): (&Staging, &Plan),
+    ) -> Result<(), CudaError> {
+        if plan.many.is_empty() {
+            return Ok(());
+        }
+        args.tiles = staging.address(plan.many);
+        args.tiles_count = plan.many.len() as i32;
+        let kernel = &device.kernels.prefill[self.size];
+        launch!(
+            device,
+            kernel,
+            grid(
+                (self.heads.kv, plan.many.len(), 1),
+                128,
+                prefill_shared(self.heads.dim)
+            ),
+            args
+        );
+        Ok(())
+    }
+
+    fn launch_few(
+        &self,
+        device: &Device,
+        mut args: Args,
+        (staging, plan): (&Staging, &Plan),
+    ) -> Result<(), CudaError> {
+        if plan.few.is_empty() {
+            return Ok(());
+        }
+        args.tiles = staging.address(plan.few);
+        args.tiles_count = plan.few.len() as i32;
+        let kernel = &device.kernels.decode[self.size];
+        let columns = plan.few_rows.div_ceil(DECODE_ROWS);
+        launch!(
+            device,
+            kernel,
+            grid((self.heads.kv, plan.few.len(), columns), 128, 0),
+            args
+        );
+        if plan.merges.is_empty() {
+            return Ok(());
+        }
+        let merges = staging.address(plan.merges);
+        let blocks = (plan.merge_rows * self.heads.query, plan.merges.len(), 1);
+        launch!(
+            device,
+            &device.kernels.merge,
+            grid(blocks, self.heads.dim / 2, 0),
+            args,
+            merges
+        );
+        Ok(())
+    }
+
+    /// Adds the masses that a step asks for to `sums`, in multiples of 2⁻³², with the log-sum-exp of this layer.
+    pub fn masses(
+        &self,
+        device: &Device,
+        layer: &Layer<'_>,
+        (staging, plan, masses): (&Staging, &Plan, &MassPlan),
+        lse: &Buffer<f32>,
+        sums: &mut Buffer<u64>,
+    ) -> Result<(), CudaError> {
+        if masses.tiles.is_empty() {
+            return Ok(());
+        }
+        holds(sums, masses.slots);
+        let mut args = self.args(device, layer, (staging, plan));
+        args.lse = lse.address();
+        let (tiles, rows) = (staging.address(masses.tiles), staging.address(masses.rows));
+        let blocks = (masses.blocks.div_ceil(4), self.heads.kv, masses.tiles.len());
+        launch!(
+            device,
+            &device.kernels.masses[self.size],
+            grid(blocks, 128, 0),
+            args,
+            tiles,
+            rows,
+            sums.address()
+        );
+        Ok(())
+    }
+
+    fn args(&self, device: &Device, layer: &Layer<'_>, (staging, plan): (&Staging, &Plan)) -> Args {
+        Args {
+            q: layer.qkv.address(),
+            out: 0,
+            lse: 0,
+            pool: layer.pages.address(),
+            angles: layer.angles.values.address(),
+            positions: staging.address(plan.positions),
+            blocks: staging.address(plan.blocks),
+            slot_positions: staging.address(plan.slot_positions),
+            tiles: 0,
+            partial_out: self.partial_out.device_ptr(device.stream()).0,
+            partial_sums: self.partial_sums.device_ptr(device.stream()).0,
+            q_stride: self.heads.width() as i32,
+            heads: self.heads.query as i32,
+            kv_heads: self.heads.kv as i32,
+            interleaved: i32::from(layer.angles.interleaved),
+            scale_log2: self.scale * std::f32::consts::LOG2_E,
+            tiles_count: 0,
+            partial_rows: PARTIAL_ROWS as i32,
+        }
+    }
+}
+
+/// Tile rows of a tile of many.
+const MANY_ROWS: usize = 64;
+
+/// Tile rows that a partial result has room for.
+pub(super) const PARTIAL_ROWS: usize = 16;
+
+fn prefill_shared(dim: usize) -> usize {
+    4 * PAGE_TOKENS * dim * size_of::<bf16>()
+}
+
+fn partial_room(
+    device: &Device,
+    heads: Heads,
+    partials: usize,
+) -> Result<(CudaSlice<f32>, CudaSlice<f32>), CudaError> {
+    let rows = partials * heads.kv * PARTIAL_ROWS;
+    let stream = device.stream();
+    // SAFETY: every element that is read was written by the same plan.
+    let room = unsafe { (stream.alloc(rows * heads.dim)?, stream.alloc(rows * 2)?) };
+    Ok(room)
+}

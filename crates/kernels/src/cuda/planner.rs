@@ -1,0 +1,263 @@
+//! From parts and rows to blocks and tiles.
+//!
+//! How a row's keys are cut into partial results depends on its sequence's blocks alone, never on other rows, so that
+//! its sums have one order whatever shares the step.
+
+use std::ops::Range;
+
+use super::Staging;
+use super::attention::{Block, DECODE_ROWS, MassPlan, MassRow, MassTile, Merge, PARTIAL_ROWS, Plan, Tile};
+use crate::cpu::attention::{PAGE_TOKENS, PartView, Positions};
+
+/// Blocks of a tile of few rows: two for each warp.
+const CHUNK: usize = 8;
+
+/// Collects what a step's rows attend to. Rows are numbered in the order in which they are added.
+#[derive(Debug)]
+pub struct Planner {
+    group: usize,
+    tile_rows: usize,
+    positions: Vec<i32>,
+    blocks: Vec<Block>,
+    slot_positions: Vec<i32>,
+    many: Vec<Tile>,
+    few: Vec<Tile>,
+    merges: Vec<Merge>,
+    partials: usize,
+    mass_rows: Vec<MassRow>,
+    mass_tiles: Vec<MassTile>,
+    masses: usize,
+}
+
+/// Blocks of a sequence that was added.
+#[derive(Clone, Debug, Default)]
+pub struct SequenceBlocks {
+    /// Blocks of each part.
+    pub parts: Vec<Range<usize>>,
+}
+
+impl SequenceBlocks {
+    /// Blocks of all parts.
+    pub fn all(&self) -> Range<usize> {
+        let start = self.parts.first().map_or(0, |part| part.start);
+        start..self.parts.last().map_or(start, |part| part.end)
+    }
+}
+
+impl Planner {
+    /// `group` query heads share a key head; tiles of many rows have at most `tile_rows` rows.
+    pub fn new(group: usize, tile_rows: usize) -> Self {
+        Self {
+            group,
+            tile_rows: tile_rows.max(1),
+            positions: Vec::new(),
+            blocks: Vec::new(),
+            slot_positions: Vec::new(),
+            many: Vec::new(),
+            few: Vec::new(),
+            merges: Vec::new(),
+            partials: 0,
+            mass_rows: Vec::new(),
+            mass_tiles: Vec::new(),
+            masses: 0,
+        }
+    }
+
+    /// Adds the parts of a sequence. With `scored`, every slot of those parts gets a place among the masses.
+    pub fn parts(&mut self, parts: &[PartView<'_>], scored: &[bool]) -> SequenceBlocks {
+        let mut ranges = Vec::with_capacity(parts.len());
+        for (index, part) in parts.iter().enumerate() {
+            let start = self.blocks.len();
+            let scored = scored.get(index).copied().unwrap_or(false);
+            let base = self.masses;
+            (0..part.len.div_ceil(PAGE_TOKENS)).for_each(|page| {
+                let mass = if scored {
+                    (base + page * PAGE_TOKENS) as i32
+                } else {
+                    -1
+                };
+                let block = self.block(part, page, mass);
+                self.blocks.push(block);
+            });
+            if scored {
+                self.masses += part.len.next_multiple_of(PAGE_TOKENS);
+            }
+            ranges.push(start..self.blocks.len());
+        }
+        SequenceBlocks { parts: ranges }
+    }
+
+    fn block(&mut self, part: &PartView<'_>, page: usize, mass: i32) -> Block {
+        let start = page * PAGE_TOKENS;
+        let used = (part.len - start).min(PAGE_TOKENS);
+        let beyond = if used == PAGE_TOKENS { 0 } else { u64::MAX << used };
+        let hidden = beyond | part.hidden.map_or(0, |words| words[page]);
+        let open = (0..used).filter(|slot| hidden >> slot & 1 == 0);
+        let (first, low, high) = match part.positions {
+            Positions::From(from) => {
+                let first = i64::from(from) + start as i64;
+                let (low, high) = (open.clone().next(), open.clone().next_back());
+                let at = |slot: Option<usize>| slot.map(|slot| (first + slot as i64) as i32);
+                (first as i32, at(low), at(high))
+            }
+            Positions::List(list) => {
+                let first = self.slot_positions.len() as i32;
+                let page = &list[start..start + used];
+                self.slot_positions.extend(page.iter().map(|&p| p as i32));
+                // Whole pages are read, so that the list must reach as far.
+                self.slot_positions.resize(first as usize + PAGE_TOKENS, i32::MAX);
+                let held = || open.clone().map(|slot| page[slot] as i32);
+                (first, held().min(), held().max())
+            }
+        };
+        Block {
+            page: part.pages[page],
+            turn: i32::try_from(part.turn).unwrap_or(i32::MAX),
+            first,
+            listed: i32::from(matches!(part.positions, Positions::List(_))),
+            hidden,
+            low: low.unwrap_or(i32::MAX),
+            high: high.unwrap_or(i32::MIN),
+            mass,
+            reserved: 0,
+        }
+    }
+
+    /// Adds rows of one sequence, ascending in position, against its blocks. They get the next numbers.
+    pub fn rows(&mut self, positions: &[u32], blocks: &SequenceBlocks) {
+        let first = self.positions.len();
+        self.positions.extend(positions.iter().map(|&p| p as i32));
+        let all = blocks.all();
+        match positions.len() * self.group <= DECODE_ROWS {
+            true => self.few_rows(first, positions.len(), all),
+            false => {
+                let rows = first..first + positions.len();
+                rows.clone().step_by(self.tile_rows).for_each(|row| {
+                    let tile = self.tile(row, self.tile_rows.min(rows.end - row), all.clone(), -1);
+                    self.many.push(tile);
+                });
+            }
+        }
+    }
+
+    fn few_rows(&mut self, first: usize, rows: usize, blocks: Range<usize>) {
+        let chunks = blocks.len().div_ceil(CHUNK);
+        if chunks <= 1 {
+            let tile = self.tile(first, rows, blocks, -1);
+            self.few.push(tile);
+            return;
+        }
+        self.merges.push(Merge {
+            first_row: first as i32,
+            rows: rows as i32,
+            partial_begin: self.partials as i32,
+            partial_count: chunks as i32,
+        });
+        for begin in blocks.clone().step_by(CHUNK) {
+            let tile = self.tile(
+                first,
+                rows,
+                begin..(begin + CHUNK).min(blocks.end),
+                self.partials as i32,
+            );
+            self.few.push(tile);
+            self.partials += 1;
+        }
+    }
+
+    fn tile(&self, first: usize, rows: usize, blocks: Range<usize>, partial: i32) -> Tile {
+        Tile {
+            first_row: first as i32,
+            rows: rows as i32,
+            block_begin: blocks.start as i32,
+            block_end: blocks.end as i32,
+            low: self.positions.get(first).copied().unwrap_or(0),
+            high: self.positions.get(first + rows - 1).copied().unwrap_or(-1),
+            partial,
+            reserved: 0,
+        }
+    }
+
+    /// Asks for the masses of rows (number, weight, part that it does not score) of a sequence.
+    pub fn masses(
+        &mut self,
+        rows: impl Iterator<Item = (usize, f32, Option<usize>)>,
+        blocks: &SequenceBlocks,
+    ) {
+        let first = self.mass_rows.len();
+        self.mass_rows.extend(rows.map(|(row, weight, except)| {
+            let except = except
+                .and_then(|part| blocks.parts.get(part))
+                .cloned()
+                .unwrap_or(0..0);
+            MassRow {
+                row: row as i32,
+                weight,
+                except_begin: except.start as i32,
+                except_end: except.end as i32,
+            }
+        }));
+        let all = blocks.all();
+        let each = (DECODE_ROWS / self.group).max(1);
+        let end = self.mass_rows.len();
+        self.mass_tiles
+            .extend((first..end).step_by(each).map(|row| MassTile {
+                first: row as i32,
+                count: each.min(end - row) as i32,
+                block_begin: all.start as i32,
+                block_end: all.end as i32,
+            }));
+    }
+
+    /// Places of masses in use.
+    pub fn mass_slots(&self) -> usize {
+        self.masses
+    }
+
+    /// Place of the first slot of a block among the masses.
+    pub fn mass_of(&self, block: usize) -> usize {
+        usize::try_from(self.blocks[block].mass).unwrap_or(0)
+    }
+
+    /// Puts everything into the staging area.
+    pub fn stage(&self, staging: &mut Staging) -> (Plan, MassPlan) {
+        let most = |sizes: &mut dyn Iterator<Item = i32>| sizes.max().unwrap_or(0) as usize;
+        let plan = Plan {
+            positions: staging.add(&self.positions),
+            blocks: staging.add(&self.blocks),
+            slot_positions: staging.add(&self.slot_positions),
+            many: staging.add(&self.sorted()),
+            few: staging.add(&self.few),
+            few_rows: most(&mut self.few.iter().map(|tile| tile.rows)) * self.group,
+            merges: staging.add(&self.merges),
+            merge_rows: most(&mut self.merges.iter().map(|merge| merge.rows)),
+            partials: self.partials,
+        };
+        let masses = MassPlan {
+            rows: staging.add(&self.mass_rows),
+            tiles: staging.add(&self.mass_tiles),
+            blocks: most(
+                &mut self
+                    .mass_tiles
+                    .iter()
+                    .map(|tile| tile.block_end - tile.block_begin),
+            ),
+            slots: self.masses,
+        };
+        (plan, masses)
+    }
+
+    /// Tiles of many rows, those with the most work first, so that none of them begins last.
+    fn sorted(&self) -> Vec<Tile> {
+        let mut tiles = self.many.clone();
+        let work = |tile: &Tile| {
+            let blocks = &self.blocks[tile.block_begin as usize..tile.block_end as usize];
+            blocks.iter().filter(|block| block.low <= tile.high).count() * tile.rows as usize
+        };
+        tiles.sort_by_cached_key(|tile| std::cmp::Reverse(work(tile)));
+        tiles
+    }
+}
+
+/// Rows of a tile of few fit a partial result.
+const _: () = assert!(DECODE_ROWS <= PARTIAL_ROWS);
