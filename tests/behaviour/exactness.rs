@@ -6,7 +6,7 @@
 use std::{path::Path, process::Command, sync::Arc};
 
 use medley_backend::{Backend, Batch, Part, PartKind, Row, Sequence};
-use medley_backend_mistralrs::{CpuBackend, LoadOptions, ModelSource, PoolSize, load};
+use medley_backend_mistralrs::{LoadOptions, ModelSource, PoolSize, load};
 use medley_kv::{PageId, Position, SlotId, TokenId, pages_for};
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ const TOLERANCE: f64 = 1e-3;
 
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 
-fn backend(model: &str) -> CpuBackend {
+fn backend(model: &str) -> Box<dyn Backend> {
     let options = LoadOptions {
         pool: PoolSize::Pages(20),
         ..LoadOptions::default()
@@ -30,7 +30,7 @@ fn backend(model: &str) -> CpuBackend {
 }
 
 /// Logits of exact mode behind every token from `first` on.
-fn exact(backend: &mut CpuBackend, tokens: &[u32], first: usize) -> Vec<Vec<f32>> {
+fn exact(backend: &mut dyn Backend, tokens: &[u32], first: usize) -> Vec<Vec<f32>> {
     let pages: Arc<[PageId]> = (0..pages_for(tokens.len()) as u32).map(PageId).collect();
     let row = |(i, &token): (usize, &u32)| Row {
         sequence: 0,

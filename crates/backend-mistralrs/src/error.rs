@@ -113,6 +113,13 @@ pub enum LoadError {
         /// What is missing or ambiguous.
         problem: String,
     },
+    /// The device can't be used as asked.
+    #[error("the device: {0}")]
+    Device(String),
+    /// The CUDA device or one of its libraries can't be used.
+    #[cfg(feature = "cuda")]
+    #[error("the CUDA device can't be used")]
+    Cuda(#[source] medley_kernels::cuda::CudaError),
     /// The page pool can't be made as asked.
     #[error("the page pool: {0}")]
     Pool(String),

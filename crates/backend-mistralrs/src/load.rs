@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use medley_backend::Backend;
+
 use crate::config::Config;
 use crate::cpu::pages_within;
 use crate::decoder::Decoder;
@@ -9,12 +11,14 @@ use crate::fingerprint::fingerprint;
 use crate::folder::Folder;
 use crate::gguf::Gguf;
 use crate::tensors::Tensors;
-use crate::{CpuBackend, LoadError, LoadOptions, ModelInfo, ModelSource, Progress, TokenizerSource, hub};
+use crate::{
+    ComputeDevice, CpuBackend, LoadError, LoadOptions, ModelInfo, ModelSource, Progress, TokenizerSource, hub,
+};
 
 /// A model that runs, what is known of it, and its tokenizer.
 pub struct Loaded {
     /// Runs rows.
-    pub backend: CpuBackend,
+    pub backend: Box<dyn Backend>,
     /// What is known of the model.
     pub info: ModelInfo,
     /// Its tokenizer, as plain data.
@@ -96,7 +100,6 @@ fn finish(
         fingerprint,
         eos_tokens,
     } = description;
-    let pages = pages_within(options.pool, &config)?;
     let length = options
         .max_model_len
         .map_or(config.context, |limit| limit.min(config.context));
@@ -106,30 +109,92 @@ fn finish(
             .iter()
             .for_each(|told: &crate::ProgressFn| told(Progress::clone(&progress)));
     };
-    let decoder = Decoder::read(config, tensors, length, &report)?;
-    let info = ModelInfo {
+    let mut info = ModelInfo {
         name,
-        architecture: decoder.config.architecture,
+        architecture: config.architecture,
         context_length: length,
-        vocab: decoder.config.vocab,
+        vocab: config.vocab,
         parameters,
-        weights_bytes: decoder.bytes(),
+        weights_bytes: 0,
         quantisation,
         fingerprint,
-        rope: decoder.config.rope.describe(),
-        recipe: RECIPE.to_owned(),
+        rope: config.rope.describe(),
+        recipe: String::new(),
         eos_tokens,
     };
-    tracing::info!(model = %info.name, parameters, pages, "loaded");
+    let started = start(config, tensors, length, options, &report)?;
+    (info.weights_bytes, info.recipe) = (started.weights_bytes, started.recipe);
+    let backend = started.backend;
+    tracing::info!(model = %info.name, parameters, pages = backend.pages(), recipe = %info.recipe, "loaded");
     Ok(Loaded {
-        backend: CpuBackend::new(decoder, pages, options.threads)?,
+        backend,
         info,
         tokenizer,
     })
 }
 
+/// A backend, and what can be said of it only now.
+struct Started {
+    backend: Box<dyn Backend>,
+    weights_bytes: u64,
+    recipe: String,
+}
+
+fn start(
+    config: Config,
+    tensors: &mut dyn Tensors,
+    length: usize,
+    options: &LoadOptions,
+    report: &dyn Fn(Progress),
+) -> Result<Started, LoadError> {
+    match options.device {
+        ComputeDevice::Cpu => {
+            let pages = pages_within(options.pool, &config)?;
+            let decoder = Decoder::read(config, tensors, length, report)?;
+            Ok(Started {
+                weights_bytes: decoder.bytes(),
+                recipe: CPU_RECIPE.to_owned(),
+                backend: Box::new(CpuBackend::new(decoder, pages, options.threads)?),
+            })
+        }
+        ComputeDevice::Cuda(ordinal) => start_cuda(ordinal, config, tensors, length, options, report),
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn start_cuda(
+    ordinal: usize,
+    config: Config,
+    tensors: &mut dyn Tensors,
+    length: usize,
+    options: &LoadOptions,
+    report: &dyn Fn(Progress),
+) -> Result<Started, LoadError> {
+    let origin = crate::cuda::Origin::Tensors(tensors, report);
+    let backend = crate::CudaBackend::new(ordinal, config, origin, options.pool, length)?;
+    Ok(Started {
+        weights_bytes: backend.weights_bytes(),
+        recipe: backend.recipe(),
+        backend: Box::new(backend),
+    })
+}
+
+#[cfg(not(feature = "cuda"))]
+fn start_cuda(
+    ordinal: usize,
+    _config: Config,
+    _tensors: &mut dyn Tensors,
+    _length: usize,
+    _options: &LoadOptions,
+    _report: &dyn Fn(Progress),
+) -> Result<Started, LoadError> {
+    Err(LoadError::Device(format!(
+        "this build has no CUDA, so device {ordinal} can't be used; build with `--features cuda`"
+    )))
+}
+
 /// Changes whenever a result may differ in its last bits.
-const RECIPE: &str = "cpu f32 v1";
+const CPU_RECIPE: &str = "cpu f32 v1";
 
 fn stem(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());

@@ -5,12 +5,24 @@ use std::path::PathBuf;
 use crate::ProgressFn;
 
 /// Size of the page pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PoolSize {
     /// This many pages of 64 tokens.
     Pages(usize),
     /// As many pages as fit in this many bytes.
     Bytes(u64),
+    /// As many pages as fit when this share of a device's memory, 0 to 1, is used for everything together.
+    Utilization(f32),
+}
+
+/// What computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ComputeDevice {
+    /// The processor.
+    #[default]
+    Cpu,
+    /// An NVIDIA device, by its number.
+    Cuda(usize),
 }
 
 /// How the model hub is reached.
@@ -26,7 +38,9 @@ pub struct HubOptions {
 
 /// What the caller decides about a model.
 pub struct LoadOptions {
-    /// Memory for keys and values; it is committed as pages are first written.
+    /// What computes.
+    pub device: ComputeDevice,
+    /// Memory for keys and values. On the CPU it is committed as pages are first written.
     pub pool: PoolSize,
     /// Threads that compute; `None` takes one for each processor.
     pub threads: Option<usize>,
@@ -41,6 +55,7 @@ pub struct LoadOptions {
 impl Default for LoadOptions {
     fn default() -> Self {
         Self {
+            device: ComputeDevice::Cpu,
             pool: PoolSize::Bytes(1 << 30),
             threads: None,
             max_model_len: None,

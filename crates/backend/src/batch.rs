@@ -77,6 +77,8 @@ pub struct Batch {
     pub rows: Vec<Row>,
     /// Rows (indices) whose next-token logits are wanted. Needs [`Depth::Full`].
     pub logits: Vec<usize>,
+    /// Rows (indices) whose most likely next token is wanted, without its logits. Needs [`Depth::Full`].
+    pub best: Vec<usize>,
     /// Attention to add up. Needs [`Depth::Full`].
     pub probes: Vec<Probe>,
     /// Keys to compare. Needs [`Depth::Keys`].
@@ -110,10 +112,23 @@ impl Scores {
 pub struct Outcome {
     /// Next-token logits, one vector of [`crate::Backend::vocab`] for each index of [`Batch::logits`].
     pub logits: Vec<Vec<f32>>,
+    /// The most likely next token ([`most_likely`]) for each index of [`Batch::best`].
+    pub best: Vec<TokenId>,
     /// For each of [`Batch::probes`].
     pub scores: Vec<Scores>,
     /// Squared distance over all key/value heads, for each of [`Batch::deviations`].
     pub deviations: Vec<f32>,
+}
+
+/// The token of the greatest logit: the first of equals; NaN is below everything.
+pub fn most_likely(logits: &[f32]) -> TokenId {
+    let mut best = (0, f32::NEG_INFINITY);
+    for (token, &logit) in logits.iter().enumerate() {
+        if logit > best.1 {
+            best = (token, logit);
+        }
+    }
+    TokenId(best.0 as u32)
 }
 
 impl Batch {
@@ -163,12 +178,12 @@ impl Batch {
         }
         let fits = match self.depth {
             Depth::Full => self.deviations.is_empty(),
-            Depth::Keys(_) => self.logits.is_empty() && self.probes.is_empty(),
+            Depth::Keys(_) => self.logits.is_empty() && self.best.is_empty() && self.probes.is_empty(),
         };
         if !fits {
             return fail("the depth does not fit what is asked".to_owned());
         }
-        let asked = self.logits.iter().copied();
+        let asked = self.logits.iter().chain(&self.best).copied();
         let asked = asked.chain(self.probes.iter().flat_map(|p| p.rows.iter().map(|r| r.row)));
         let mut asked = asked.chain(self.deviations.iter().map(|d| d.row));
         match asked.find(|&row| row >= self.rows.len()) {

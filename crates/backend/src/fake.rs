@@ -86,11 +86,13 @@ impl FakeBackend {
             .deviations
             .iter()
             .map(|deviation| self.deviate(deviation, &computed));
+        let logits = |&row: &usize| self.logits(computed[row].seen);
         Ok(Outcome {
-            logits: batch
-                .logits
+            logits: batch.logits.iter().map(logits).collect(),
+            best: batch
+                .best
                 .iter()
-                .map(|&row| self.logits(computed[row].seen))
+                .map(|row| crate::most_likely(&logits(row)))
                 .collect(),
             scores: scores.collect::<Result<_, _>>()?,
             deviations: deviations.collect::<Result<_, _>>()?,

@@ -14,7 +14,7 @@ mod batch;
 pub mod fake;
 mod part;
 
-pub use batch::{Batch, Depth, Deviation, Outcome, Probe, ProbeRow, Row, Scores, Sequence};
+pub use batch::{Batch, Depth, Deviation, Outcome, Probe, ProbeRow, Row, Scores, Sequence, most_likely};
 pub use part::{Mask, Part, PartKind};
 
 use medley_kv::KvGeometry;

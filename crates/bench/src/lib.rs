@@ -1,10 +1,11 @@
-//! Measurements of a running engine: quality of blended answers, time to first token.
+//! Measurements of a running engine: quality of blended answers, time to first token, speed on a GPU.
 //!
 //! Everything runs through the [`medley_generate::Generate`] port and the product's own composition of prompts,
 //! so what is measured is what is served. Results are files that can be compared later, with the machine and the
 //! commit in them. No HTTP here, and nothing that loads a model: the caller brings a [`Subject`].
 
 pub mod evaluation;
+pub mod gpu;
 mod machine;
 mod progress;
 mod quality;

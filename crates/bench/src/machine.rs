@@ -16,7 +16,8 @@ pub struct Machine {
     pub cpu: String,
     /// Processors that this process may use.
     pub cores: usize,
-    /// The commit of the working tree in the current folder, with `+` if it has changes; `unknown` elsewhere.
+    /// The commit of the working tree in the current folder, with `+` if it has changes; elsewhere what `GIT_COMMIT`
+    /// says, or `unknown`.
     pub commit: String,
 }
 
@@ -27,7 +28,9 @@ impl Machine {
         Self {
             cpu: processor(&cpuinfo).unwrap_or("unknown").to_owned(),
             cores: thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
-            commit: commit().unwrap_or_else(|| "unknown".to_owned()),
+            commit: commit()
+                .or_else(|| std::env::var("GIT_COMMIT").ok())
+                .unwrap_or_else(|| "unknown".to_owned()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use clap::{Args, Command};
 
 use crate::{
-    measure::{EvalArgs, TtftArgs},
+    measure::{EvalArgs, GpuArgs, TtftArgs},
     settings::{Scope, with_flags},
 };
 
@@ -25,7 +25,8 @@ pub fn command() -> Command {
                 .about("Measure speed")
                 .subcommand_required(true)
                 .arg_required_else_help(true)
-                .subcommand(with_flags(ttft(), Scope::Model)),
+                .subcommand(with_flags(ttft(), Scope::Model))
+                .subcommand(with_flags(gpu(), Scope::Model)),
         )
 }
 
@@ -46,6 +47,11 @@ fn eval() -> Command {
 fn ttft() -> Command {
     TtftArgs::augment_args(Command::new("ttft"))
         .about("Measure the time to the first token, by what is reused")
+}
+
+fn gpu() -> Command {
+    GpuArgs::augment_args(Command::new("gpu"))
+        .about("Measure an engine on a GPU, with random weights in the shape of Llama 3.1 8B")
 }
 
 #[cfg(test)]

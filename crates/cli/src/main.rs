@@ -21,7 +21,7 @@ use anyhow::{Context, Result};
 use clap::{ArgMatches, FromArgMatches};
 
 use config::{ModelConfig, ServerConfig, model_dir};
-use measure::{EvalArgs, TtftArgs};
+use measure::{EvalArgs, GpuArgs, TtftArgs};
 use settings::{Environment, Layers, Misconfigured, Origin, Scope, given_flags};
 
 /// A configuration that can't be run (`EX_USAGE` of `sysexits.h`).
@@ -66,12 +66,12 @@ fn run(matches: &ArgMatches) -> Result<()> {
             ))
         }
         Some(("bench", matches)) => {
-            let (_, matches) = matches.subcommand().context("a subcommand is missing")?;
-            let arguments = TtftArgs::from_arg_matches(matches)?;
-            block_on(measure::bench_ttft(
-                arguments,
-                model_config(&layers(matches, Scope::Model)?)?,
-            ))
+            let (what, matches) = matches.subcommand().context("a subcommand is missing")?;
+            let config = model_config(&layers(matches, Scope::Model)?)?;
+            match what {
+                "gpu" => block_on(measure::bench_gpu(GpuArgs::from_arg_matches(matches)?, config)),
+                _ => block_on(measure::bench_ttft(TtftArgs::from_arg_matches(matches)?, config)),
+            }
         }
         _ => anyhow::bail!("a subcommand is missing"),
     }

@@ -75,6 +75,53 @@ pub struct TtftArgs {
     out: PathBuf,
 }
 
+/// What to measure on a GPU.
+#[derive(Debug, Args)]
+pub struct GpuArgs {
+    /// Rounds; medians are over them
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: usize,
+    /// Ratios at which documents in a new order are blended
+    #[arg(long, value_name = "RATIO,..", value_delimiter = ',', default_value = "0.04,0.1,0.15", value_parser = ratio)]
+    ratios: Vec<Ratio>,
+    /// Only work whose name contains one of these
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Also write the rows as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Measures on a GPU and prints the table as Markdown.
+#[cfg(feature = "cuda")]
+pub async fn bench_gpu(arguments: GpuArgs, config: ModelConfig) -> Result<()> {
+    use medley_backend_mistralrs::{ComputeDevice, Shape};
+    use medley_bench::gpu;
+    let ComputeDevice::Cuda(ordinal) = model::resolve(config.device) else {
+        anyhow::bail!("no CUDA device was found");
+    };
+    let engine = model::start_random(Shape::LLAMA_8B, ordinal, config.gpu_memory, &config.limits)?;
+    let options = gpu::Options {
+        rounds: arguments.rounds,
+        ratios: arguments.ratios.iter().map(|ratio| ratio.get()).collect(),
+        only: arguments.only,
+        relative_error: None,
+    };
+    let report = gpu::run(&*engine, &options).await?;
+    if let Some(path) = &arguments.json {
+        gpu::write(&report, path)?;
+    }
+    println!("{report}");
+    Ok(())
+}
+
+/// Without CUDA there is nothing to measure.
+#[cfg(not(feature = "cuda"))]
+pub async fn bench_gpu(arguments: GpuArgs, _config: ModelConfig) -> Result<()> {
+    drop(arguments);
+    anyhow::bail!("this build has no CUDA; build with `--features cuda`")
+}
+
 /// Evaluates and prints the table as Markdown.
 pub async fn eval(arguments: EvalArgs, config: ModelConfig) -> Result<()> {
     let subject = subject(model::choose(&config)?, &config)?;

@@ -11,14 +11,32 @@ pub(crate) struct ChunkRow {
     pub slot: SlotId,
 }
 
+/// What is wanted of a chunk's last row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// All logits.
+    Logits,
+    /// The most likely token alone: less to bring from a device.
+    Best,
+}
+
+/// What follows a chunk's last row.
+#[derive(Debug)]
+pub(crate) enum Following {
+    /// All logits.
+    Logits(Vec<f32>),
+    /// The most likely token.
+    Best(TokenId),
+}
+
 /// Rows of one sequence. Row indices inside count from the chunk's first row.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub parts: Vec<Part>,
     pub rows: Vec<ChunkRow>,
     pub depth: Depth,
-    /// Whether the last row's logits are wanted.
-    pub logits: bool,
+    /// What is wanted of the last row.
+    pub wanted: Option<Wanted>,
     pub probe: Vec<ProbeRow>,
     pub deviations: Vec<Deviation>,
 }
@@ -26,7 +44,7 @@ pub(crate) struct Chunk {
 /// What a chunk brought.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
-    pub logits: Option<Vec<f32>>,
+    pub following: Option<Following>,
     pub scores: Option<Scores>,
     pub deviations: Vec<f32>,
 }
@@ -40,7 +58,7 @@ pub(crate) struct Assembly<Owner> {
 struct Share<Owner> {
     owner: Owner,
     rows: usize,
-    logits: bool,
+    wanted: Option<Wanted>,
     probe: bool,
     deviations: usize,
 }
@@ -64,7 +82,7 @@ impl<Owner> Assembly<Owner> {
         self.owners.push(Share {
             owner,
             rows: chunk.rows.len(),
-            logits: chunk.logits,
+            wanted: chunk.wanted,
             probe: !chunk.probe.is_empty(),
             deviations: chunk.deviations.len(),
         });
@@ -76,8 +94,11 @@ impl<Owner> Assembly<Owner> {
             slot: r.slot,
         };
         self.batch.rows.extend(chunk.rows.into_iter().map(row));
-        if chunk.logits {
-            self.batch.logits.push(self.batch.rows.len() - 1);
+        let last = self.batch.rows.len() - 1;
+        match chunk.wanted {
+            Some(Wanted::Logits) => self.batch.logits.push(last),
+            Some(Wanted::Best) => self.batch.best.push(last),
+            None => {}
         }
         if !chunk.probe.is_empty() {
             let rows = chunk
@@ -104,12 +125,16 @@ impl<Owner> Assembly<Owner> {
 
     /// Deals the outcome out: owner, rows that ran, results.
     pub(crate) fn deal(self, outcome: Outcome) -> Vec<(Owner, usize, Results)> {
-        let mut logits = outcome.logits.into_iter();
+        let mut logits = outcome.logits.into_iter().map(Following::Logits);
+        let mut best = outcome.best.into_iter().map(Following::Best);
         let mut scores = outcome.scores.into_iter();
         let mut deviations = outcome.deviations.into_iter();
         let deal = |share: Share<Owner>| {
             let results = Results {
-                logits: share.logits.then(|| logits.next()).flatten(),
+                following: share.wanted.and_then(|wanted| match wanted {
+                    Wanted::Logits => logits.next(),
+                    Wanted::Best => best.next(),
+                }),
                 scores: share.probe.then(|| scores.next()).flatten(),
                 deviations: deviations.by_ref().take(share.deviations).collect(),
             };

@@ -7,7 +7,7 @@ use medley_blend::Observed;
 use medley_kv::{Position, TokenId};
 
 use crate::{
-    chunk::{Chunk, ChunkRow, Results},
+    chunk::{Chunk, ChunkRow, Results, Wanted},
     holdings::Holdings,
 };
 
@@ -93,8 +93,14 @@ impl Pass {
         }
     }
 
-    /// At most `limit` further rows.
-    pub(crate) fn offer(&self, limit: usize, tokens: &[TokenId], holdings: &Holdings) -> Option<Chunk> {
+    /// At most `limit` further rows. `wanted` of the last row of the final pass.
+    pub(crate) fn offer(
+        &self,
+        limit: usize,
+        tokens: &[TokenId],
+        holdings: &Holdings,
+        wanted: Wanted,
+    ) -> Option<Chunk> {
         let end = self.rows.len().min(self.done + limit);
         if self.done == end {
             return None;
@@ -118,7 +124,7 @@ impl Pass {
                 chunk.depth = Depth::Keys(*layer);
                 chunk.deviations = self.references(end, holdings);
             }
-            Purpose::Repair => chunk.logits = end == self.rows.len(),
+            Purpose::Repair => chunk.wanted = (end == self.rows.len()).then_some(wanted),
         }
         Some(chunk)
     }

@@ -1,6 +1,7 @@
 //! Chooses tokens from logits.
 
 use fastrand::Rng;
+use medley_backend::most_likely;
 use medley_generate::{Sampling, TopLogprob};
 use medley_kv::TokenId;
 
@@ -19,11 +20,15 @@ impl Sampler {
         }
     }
 
+    /// Whether every draw is the most likely token.
+    pub(crate) fn greedy(&self) -> bool {
+        self.sampling.temperature <= f32::EPSILON
+    }
+
     /// The next token; the lowest id among equals if greedy.
     pub(crate) fn sample(&mut self, logits: &[f32]) -> TokenId {
-        let temperature = self.sampling.temperature;
-        if temperature <= f32::EPSILON || logits.len() < 2 {
-            return argmax(logits);
+        if self.greedy() || logits.len() < 2 {
+            return most_likely(logits);
         }
         let candidates = self.candidates(logits);
         let total: f64 = candidates.iter().map(|c| c.1).sum();
@@ -34,7 +39,7 @@ impl Sampler {
                 return token;
             }
         }
-        candidates.last().map_or_else(|| argmax(logits), |c| c.0)
+        candidates.last().map_or_else(|| most_likely(logits), |c| c.0)
     }
 
     /// Tokens that top-k and top-p leave, best first, with unnormalised probabilities.
@@ -45,7 +50,7 @@ impl Sampler {
             top_k,
             ..
         } = self.sampling;
-        let best = logits[argmax(logits).0 as usize];
+        let best = logits[most_likely(logits).0 as usize];
         let weight = |l: f32| (f64::from(l - best) / f64::from(temperature)).exp();
         let mut all: Vec<_> = (0..)
             .map(TokenId)
@@ -104,20 +109,9 @@ fn shrink_to_nucleus(all: &mut Vec<(TokenId, f64)>, limit: f64) {
     }
 }
 
-/// The most probable token; the lowest id among equals, NaN last.
-pub(crate) fn argmax(logits: &[f32]) -> TokenId {
-    let mut best = (0, f32::NEG_INFINITY);
-    for (i, &logit) in logits.iter().enumerate() {
-        if logit > best.1 {
-            best = (i, logit);
-        }
-    }
-    TokenId(best.0 as u32)
-}
-
 /// Natural log-probabilities: of `token`, and of the `count` most probable tokens, best first.
 pub(crate) fn logprobs(logits: &[f32], token: TokenId, count: usize) -> (f32, Vec<TopLogprob>) {
-    let best = f64::from(logits[argmax(logits).0 as usize]);
+    let best = f64::from(logits[most_likely(logits).0 as usize]);
     let lse = best
         + logits
             .iter()

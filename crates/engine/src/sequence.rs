@@ -15,7 +15,7 @@ use medley_store::{DocumentLease, Residency};
 
 use crate::{
     account::Account,
-    chunk::{Chunk, ChunkRow, Results},
+    chunk::{Chunk, ChunkRow, Following, Results},
     holdings::Holdings,
     pass::Pass,
     voice::{Next, Voice},
@@ -126,7 +126,7 @@ impl Sequence {
         match &self.phase {
             Phase::Prefix { end } => self.offer_prefix((*end).min(self.holdings.prefix_len + limit)),
             Phase::Select { pass, .. } | Phase::Repair { pass } => {
-                pass.offer(limit, &self.tokens, &self.holdings)
+                pass.offer(limit, &self.tokens, &self.holdings, self.voice.wanted())
             }
             Phase::Decode { next } => Some(self.offer_decode(*next)),
             Phase::Documents | Phase::Ended => None,
@@ -141,12 +141,12 @@ impl Sequence {
         };
         let rows: Vec<_> = (self.holdings.prefix_len..end).map(row).collect();
         let parts = self.holdings.parts(end, &[], &[]).into_iter().take(1).collect();
-        let logits = self.account.plan != Plan::Blended && end == self.tokens.len();
+        let last = self.account.plan != Plan::Blended && end == self.tokens.len();
         (!rows.is_empty()).then(|| Chunk {
             parts,
             rows,
             depth: Depth::Full,
-            logits,
+            wanted: last.then(|| self.voice.wanted()),
             ..Chunk::default()
         })
     }
@@ -174,7 +174,7 @@ impl Sequence {
                 position,
                 slot,
             }],
-            logits: true,
+            wanted: Some(self.voice.wanted()),
             ..Chunk::default()
         }
     }
@@ -187,7 +187,7 @@ impl Sequence {
                 if self.holdings.prefix_len == *end {
                     self.publish_prefix(residency);
                     self.settle_prefix();
-                    self.continue_with(results.logits);
+                    self.continue_with(results.following);
                 }
             }
             Phase::Select { pass, .. } => {
@@ -200,12 +200,12 @@ impl Sequence {
                 pass.accept(rows, &mut results);
                 if pass.complete() {
                     self.holdings.overlay_positions = pass.rows().to_vec();
-                    self.continue_with(results.logits);
+                    self.continue_with(results.following);
                 }
             }
             Phase::Decode { next: _ } => {
                 self.count_fed();
-                self.continue_with(results.logits);
+                self.continue_with(results.following);
             }
             Phase::Documents | Phase::Ended => {}
         }
@@ -336,12 +336,12 @@ impl Sequence {
     }
 
     /// The prompt or the last token has run: says the next token.
-    fn continue_with(&mut self, logits: Option<Vec<f32>>) {
-        let Some(logits) = logits else { return };
+    fn continue_with(&mut self, following: Option<Following>) {
+        let Some(following) = following else { return };
         if self.fed == 0 && !self.decoding() {
             self.account.timing.prefill += self.account.lap();
         }
-        match self.voice.say(logits) {
+        match self.voice.say(following) {
             Next::Feed(token) => self.phase = Phase::Decode { next: token },
             Next::End(reason) => self.end(reason),
         }

@@ -6,7 +6,12 @@ use medley_generate::{Capture, Event, FinishReason, GenerateError, Request, Toke
 use medley_kv::{Report, TokenId};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::{sampler, sampler::Sampler, text::TextStream};
+use crate::{
+    chunk::{Following, Wanted},
+    sampler,
+    sampler::Sampler,
+    text::TextStream,
+};
 
 /// Chooses tokens, assembles text and sends events.
 pub(crate) struct Voice {
@@ -70,21 +75,34 @@ impl Voice {
         self.send(Event::Planned(Box::new(report)));
     }
 
-    /// Says the token that follows from the logits.
-    pub(crate) fn say(&mut self, logits: Vec<f32>) -> Next {
-        let token = self.choose(&logits);
+    /// What the next token is chosen from.
+    pub(crate) fn wanted(&self) -> Wanted {
+        let alone = self.logprobs.is_none() && !self.capture.logits;
+        match alone && self.sampler.greedy() {
+            true => Wanted::Best,
+            false => Wanted::Logits,
+        }
+    }
+
+    /// Says the token that follows.
+    pub(crate) fn say(&mut self, following: Following) -> Next {
+        let token = self.choose(&following);
         let stop = self.capture.forced.is_none() && self.stop_tokens.contains(&token);
         let pushed = self
             .text
             .push(if stop { &[] } else { self.token_text.bytes(token) });
-        let (logprob, top) = match self.logprobs {
-            Some(count) => {
-                let (logprob, top) = sampler::logprobs(&logits, token, count.into());
+        let logits = match following {
+            Following::Logits(logits) => Some(logits),
+            Following::Best(_) => None,
+        };
+        let (logprob, top) = match (self.logprobs, &logits) {
+            (Some(count), Some(logits)) => {
+                let (logprob, top) = sampler::logprobs(logits, token, count.into());
                 (Some(logprob), top)
             }
-            None => (None, Vec::new()),
+            _ => (None, Vec::new()),
         };
-        let logits = self.capture.logits.then_some(logits);
+        let logits = logits.filter(|_| self.capture.logits);
         self.send(Event::Token(TokenEvent {
             token,
             text: pushed.text,
@@ -101,13 +119,16 @@ impl Voice {
         }
     }
 
-    fn choose(&mut self, logits: &[f32]) -> TokenId {
+    fn choose(&mut self, following: &Following) -> TokenId {
         let forced = self
             .capture
             .forced
             .as_ref()
             .and_then(|f| f.get(self.said).copied());
-        forced.unwrap_or_else(|| self.sampler.sample(logits))
+        forced.unwrap_or_else(|| match following {
+            Following::Logits(logits) => self.sampler.sample(logits),
+            Following::Best(token) => *token,
+        })
     }
 
     /// Ends the text.

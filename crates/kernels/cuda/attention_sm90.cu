@@ -4,20 +4,23 @@
 //   entry points   attention_sm90_d128, attention_sm90_d64 (by head_dim)
 //   arguments      (const __grid_constant__ AttentionArgs, const __grid_constant__ CUtensorMap)
 //   block          384 threads: one warpgroup that loads, two that compute
-//   dynamic shared 200192 bytes for head_dim 128, 151936 for head_dim 64 (`attention_sm90_*_shared`); at most one
-//                  block runs on a multiprocessor
-//   grid           tiles_count * kv_heads blocks, kv_head fastest. Blocks start in this order: the host puts the tiles
-//                  with most blocks first. A smaller grid is also right: a block then takes every gridDim.x-th tile.
+//   dynamic shared 203136 bytes for head_dim 128, 171520 for head_dim 64: one block runs on a multiprocessor
+//   grid           min(multiprocessors, tiles_count * kv_heads) blocks. Work item i is tile i / kv_heads and head
+//                  i % kv_heads; each block takes one item of every round of gridDim.x items, the next item's loads
+//                  running ahead. The host sorts the tiles by the number of blocks that they see, greatest first.
+//                  One block for each item is right too, and slower where tiles see few blocks.
 //   tensor map     2-D, bf16, over args.pool: inner dimension head_dim, outer pages * 2 * kv_heads * 64, box 64 x 64,
 //                  128-byte swizzle
-//   limits         rows * group <= 128 in every tile (host: rows = 128 / group); q, out and partial_out aligned to 16
-//                  bytes, q_stride a multiple of 8; scale_log2 > 0
+//   limits         group <= 16; rows * group <= 128 in every tile (host: rows = 128 / group); q, out and partial_out
+//                  aligned to 16 bytes, q_stride a multiple of 8; scale_log2 > 0
 //
 // Tile row m (0 <= m < rows * group) is row first_row + m / group, query head kv_head * group + m % group.
 //
 // A row's result depends on its query, its position and its blocks alone, to the bit: no step combines rows, blocks
 // that a row doesn't see change nothing in it, and the order of sums is the order of blocks. So the cut of rows into
-// tiles doesn't show in the results. (A split over blocks does: partial results are rounded where they are combined.)
+// tiles doesn't show in the results. (A split over blocks does: partial results are rounded where they are combined.
+// The first of a partial result's pair is the point that its weights refer to, at most the greatest logit (base 2) and
+// at least that less 8. To combine: weights 2^(first - greatest first) for sums and rows alike.)
 //
 // Hidden slots get weight 0, and 0 * value has to be 0. So the pool must hold finite values only, beyond the end of a
 // part too; it starts as zeros and only finite values are written.
@@ -36,15 +39,11 @@ constexpr int THREADS = WARPGROUP + CONSUMER_WARPS * 32;
 constexpr int BOX_COLUMNS = 64;
 constexpr int BOX_BYTES = PAGE * BOX_COLUMNS * 2;
 
-#ifndef SM90_PINGPONG
-#define SM90_PINGPONG 1
-#endif
-
 // Reference point of a row that has seen nothing. Finite, so that (-inf) - UNSEEN is -inf and not NaN.
 constexpr float UNSEEN = -1e30f;
-// The reference point moves only when a logit exceeds it by this much (base 2). Weights stay below 2^8 then, which
-// costs no precision, and most steps need not rescale the sums.
-constexpr float SLACK = 8.0f;
+// The reference point moves only when a thread's weights of a block sum up to more than this. That costs no precision,
+// and most steps need neither look for the greatest logit nor rescale the sums.
+constexpr float SUM_LIMIT = 256.0f;
 
 // What a tile has to do about a block. Bit 0: mask. Bit 1: each row has its own mask. Bit 2: by the stage's list.
 enum Kind : int32_t {
@@ -66,22 +65,35 @@ struct __align__(16) Step {
   uint64_t reserved2;
 };
 
+// What the consumers need to know about a tile. `positions` by tile row, -1 for rows that the tile lacks.
+struct __align__(16) Task {
+  Tile tile;
+  int32_t kv_head;
+  int32_t reserved[3];
+  int32_t positions[TILE_ROWS];
+};
+
 // Keys and values of a ring stage are boxes of [64 slots][64 columns], 128 bytes a slot, swizzled by the copy engine.
+// Queries stand twice: a tile's are loaded while the one before runs.
 template <int DIM>
 struct Layout {
-  static constexpr int STAGES = DIM == 128 ? 5 : 8;
+  static constexpr int STAGES = DIM == 128 ? 4 : 8;
   static constexpr int KEYS_BYTES = PAGE * DIM * 2;
   static constexpr int STAGE_BYTES = 2 * KEYS_BYTES;
   // 16 bytes of padding: rows of a quarter-warp then lie in different banks.
   static constexpr int QUERY_STRIDE = DIM * 2 + 16;
+  static constexpr int QUERY_BYTES = TILE_ROWS * QUERY_STRIDE;
   static constexpr int QUERIES = STAGES * STAGE_BYTES;
-  static constexpr int STEPS = QUERIES + TILE_ROWS * QUERY_STRIDE;
+  static constexpr int TASKS = QUERIES + 2 * QUERY_BYTES;
+  static constexpr int STEPS = TASKS + 2 * int(sizeof(Task));
   static constexpr int LISTS = STEPS + STAGES * int(sizeof(Step));
   static constexpr int FULL = LISTS + STAGES * PAGE * 4;
   static constexpr int EMPTY = FULL + STAGES * 8;
-  static constexpr int BYTES = (EMPTY + STAGES * 8 + 127) / 128 * 128;
+  static constexpr int TASK_FULL = EMPTY + STAGES * 8;
+  static constexpr int TASK_EMPTY = TASK_FULL + 2 * 8;
+  static constexpr int BYTES = (TASK_EMPTY + 2 * 8 + 127) / 128 * 128;
 };
-static_assert(Layout<128>::BYTES == 200192 && Layout<64>::BYTES == 151936, "keep the text on top up to date");
+static_assert(Layout<128>::BYTES == 203136 && Layout<64>::BYTES == 171520, "keep the text on top up to date");
 
 // ---------------------------------------------------------------------------------------------- shared memory, barriers
 
@@ -114,9 +126,18 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
   } while (!done);
 }
 
-// Barriers of both consuming warpgroups.
-__device__ __forceinline__ void named_sync(int id) { asm volatile("bar.sync %0, 256;" ::"r"(id) : "memory"); }
-__device__ __forceinline__ void named_arrive(int id) { asm volatile("bar.arrive %0, 256;" ::"r"(id) : "memory"); }
+// 16 bytes from global to shared memory, zeros if not `wanted`.
+__device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool wanted) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(wanted ? 16 : 0) : "memory");
+}
+
+__device__ __forceinline__ void copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Brings the line into the first-level cache, without waiting for it.
+__device__ __forceinline__ void touch(const void* p) {
+  [[maybe_unused]] uint32_t unused;
+  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(unused) : "l"(p));
+}
 
 __device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap* map, int column, int row, uint32_t barrier) {
   asm volatile(
@@ -137,6 +158,28 @@ struct Ring {
       parity ^= 1;
     }
   }
+};
+
+// Tiles and heads that a block of the grid takes one after the other. The direction changes from round to round: who
+// got the largest of one round gets the smallest of the next.
+struct Work {
+  int index;
+  int round = 0;
+  __device__ __forceinline__ bool next(const AttentionArgs& args) {
+    index = round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+    ++round;
+    return index < args.tiles_count * args.kv_heads;
+  }
+};
+
+// m / group and m % group of tile row m, group <= 16.
+struct Groups {
+  int group;
+  uint32_t inverse;
+  __device__ __forceinline__ explicit Groups(const AttentionArgs& args)
+      : group(args.heads / args.kv_heads), inverse(0xffffu / group + 1) {}
+  __device__ __forceinline__ int row(int m) const { return int(uint32_t(m) * inverse >> 16); }
+  __device__ __forceinline__ int head(int m) const { return m - row(m) * group; }
 };
 
 // ------------------------------------------------------------------------------------------------------ matrix products
@@ -238,16 +281,18 @@ __device__ __forceinline__ void copy_positions(int32_t* to, const int32_t* from,
 
 // One warp: for each tile, the blocks that some row sees, in order, then an end mark.
 template <int DIM>
-__device__ __forceinline__ void produce(const AttentionArgs& args, const CUtensorMap* map, unsigned char* shared) {
+__device__ __forceinline__ void load_blocks(const AttentionArgs& args, const CUtensorMap* map, unsigned char* shared) {
   using L = Layout<DIM>;
   const int lane = threadIdx.x % 32;
   const uint32_t base = shared_address(shared);
   Step* steps = reinterpret_cast<Step*>(shared + L::STEPS);
   Ring<L::STAGES> ring;
 
-  for (int work = blockIdx.x; work < args.tiles_count * args.kv_heads; work += gridDim.x) {
-    const Tile tile = args.tiles[work / args.kv_heads];
-    const int kv_head = work % args.kv_heads;
+  for (Work work; work.next(args);) {
+    const Tile tile = args.tiles[work.index / args.kv_heads];
+    const int kv_head = work.index % args.kv_heads;
+    const int position = lane < tile.rows ? __ldg(args.positions + tile.first_row + lane) : -1;
+    int turn = INT32_MIN;
     for (int begin = tile.block_begin; begin < tile.block_end; begin += 32) {
       Block block;
       Kind kind = KIND_SKIP;
@@ -259,6 +304,15 @@ __device__ __forceinline__ void produce(const AttentionArgs& args, const CUtenso
       while (wanted) {
         const int source = __ffs(wanted) - 1;
         wanted &= wanted - 1;
+        // The angles of the rows at a new turn: near when the consumers come to it. With more rows than lanes, they
+        // would not fit in the cache.
+        const int next_turn = __shfl_sync(~0u, block.turn, source);
+        if (next_turn != turn && position >= next_turn && tile.rows <= 32) {
+          const float2* angles = args.angles + int64_t(position - next_turn) * (DIM / 2);
+#pragma unroll
+          for (int line = 0; line < DIM / 2; line += 16) touch(angles + line);
+        }
+        turn = next_turn;
         barrier_wait(base + L::EMPTY + ring.stage * 8, ring.parity ^ 1);
         if (__shfl_sync(~0u, int(kind), source) == KIND_LISTED) {
           const int first = __shfl_sync(~0u, block.first, source);
@@ -298,6 +352,43 @@ __device__ __forceinline__ void produce(const AttentionArgs& args, const CUtenso
   }
 }
 
+// Another warp: for each tile, its queries as the projection left them (zeros for rows that the tile lacks) and what
+// else the consumers need.
+template <int DIM>
+__device__ __forceinline__ void load_tasks(const AttentionArgs& args, unsigned char* shared) {
+  using L = Layout<DIM>;
+  constexpr int CHUNKS = DIM / 8;
+  const int lane = threadIdx.x % 32;
+  const uint32_t base = shared_address(shared);
+  const Groups groups(args);
+  Ring<2> ring;
+
+  for (Work work; work.next(args); ring.advance()) {
+    const Tile tile = args.tiles[work.index / args.kv_heads];
+    const int kv_head = work.index % args.kv_heads;
+    Task& task = reinterpret_cast<Task*>(shared + L::TASKS)[ring.stage];
+    barrier_wait(base + L::TASK_EMPTY + ring.stage * 8, ring.parity ^ 1);
+    const __nv_bfloat16* q =
+        args.q + int64_t(tile.first_row) * args.q_stride + kv_head * groups.group * DIM + lane % CHUNKS * 8;
+    const uint32_t to = base + L::QUERIES + ring.stage * L::QUERY_BYTES + lane % CHUNKS * 16;
+#pragma unroll 4
+    for (int m = lane / CHUNKS; m < TILE_ROWS; m += 32 / CHUNKS) {
+      const bool wanted = m < tile.rows * groups.group;
+      const int64_t offset = int64_t(groups.row(m)) * args.q_stride + groups.head(m) * DIM;
+      copy_async(to + m * L::QUERY_STRIDE, wanted ? q + offset : args.q, wanted);
+    }
+    if (lane == 0) {
+      task.tile = tile;
+      task.kv_head = kv_head;
+    }
+#pragma unroll
+    for (int m = lane; m < TILE_ROWS; m += 32)
+      task.positions[m] = m < tile.rows * groups.group ? __ldg(args.positions + tile.first_row + groups.row(m)) : -1;
+    copy_async_wait();
+    barrier_arrive(base + L::TASK_FULL + ring.stage * 8);
+  }
+}
+
 // ------------------------------------------------------------------------------------------------------------ consumers
 //
 // A warpgroup has 64 tile rows, a warp 16. In the fragments of wgmma, lane = 4 * g + t of a warp has rows g and g + 8
@@ -330,55 +421,34 @@ __device__ __forceinline__ float2 rotated(float a, float b, float cosine, float 
   return make_float2(__fmaf_rn(a, cosine, -__fmul_rn(b, sine)), __fmaf_rn(a, sine, __fmul_rn(b, cosine)));
 }
 
-// The warp's 16 queries, as the projection left them, to shared memory; zeros for rows that the tile lacks.
-template <int DIM>
-__device__ __forceinline__ void load_queries(unsigned char* queries, const AttentionArgs& args, const Tile& tile,
-                                             int kv_head, int group, int first_m, int lane) {
-  constexpr int CHUNKS = DIM / 8;
-#pragma unroll
-  for (int i = 0; i < 16 * CHUNKS / 32; ++i) {
-    const int row = (i * 32 + lane) / CHUNKS;
-    const int chunk = (i * 32 + lane) % CHUNKS;
-    const int m = first_m + row;
-    uint4 value = make_uint4(0, 0, 0, 0);
-    if (m < tile.rows * group) {
-      const int64_t offset = int64_t(tile.first_row + m / group) * args.q_stride + (kv_head * group + m % group) * DIM;
-      value = __ldg(reinterpret_cast<const uint4*>(args.q + offset) + chunk);
-    }
-    *reinterpret_cast<uint4*>(queries + row * Layout<DIM>::QUERY_STRIDE + chunk * 16) = value;
-  }
-}
-
 // Fragments of the thread's two queries, each rotated by its angles. Both members of a pair are in the same thread's
 // fragments: DIM / 32 fragments apart, or beside each other if pairs are interleaved.
 template <int DIM>
 __device__ __forceinline__ void rotate_queries(uint32_t (&fragments)[DIM / 16][4], const unsigned char* queries,
                                                const float2* const (&angles)[2], bool interleaved, int lane) {
   const int g = lane / 4, t = lane % 4;
+  const unsigned char* const rows[2] = {queries + g * Layout<DIM>::QUERY_STRIDE,
+                                        queries + (g + 8) * Layout<DIM>::QUERY_STRIDE};
+  if (interleaved) {
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const unsigned char* row = queries + (g + 8 * r) * Layout<DIM>::QUERY_STRIDE;
-    if (interleaved) {
+    for (int i = 0; i < DIM / 4; ++i) {
+      const int r = i % 2, column = i / 2 * 8 + 2 * t;
+      const float2 a = unpack(*reinterpret_cast<const uint32_t*>(rows[r] + column * 2));
+      const float2 angle = __ldg(angles[r] + column / 2);
+      const float2 b = rotated(a.x, a.y, angle.x, angle.y);
+      fragments[i / 4][i % 4] = pack(b.x, b.y);
+    }
+  } else {
 #pragma unroll
-      for (int i = 0; i < DIM / 8; ++i) {
-        const int column = i * 8 + 2 * t;
-        const float2 a = unpack(*reinterpret_cast<const uint32_t*>(row + column * 2));
-        const float2 angle = __ldg(angles[r] + column / 2);
-        const float2 b = rotated(a.x, a.y, angle.x, angle.y);
-        fragments[i / 2][i % 2 * 2 + r] = pack(b.x, b.y);
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < DIM / 16; ++i) {
-        const int column = i * 8 + 2 * t;
-        const float2 a = unpack(*reinterpret_cast<const uint32_t*>(row + column * 2));
-        const float2 b = unpack(*reinterpret_cast<const uint32_t*>(row + (column + DIM / 2) * 2));
-        const float4 angle = __ldg(reinterpret_cast<const float4*>(angles[r] + column));
-        const float2 first = rotated(a.x, b.x, angle.x, angle.y);
-        const float2 second = rotated(a.y, b.y, angle.z, angle.w);
-        fragments[i / 2][i % 2 * 2 + r] = pack(first.x, second.x);
-        fragments[i / 2 + DIM / 32][i % 2 * 2 + r] = pack(first.y, second.y);
-      }
+    for (int i = 0; i < DIM / 8; ++i) {
+      const int r = i % 2, column = i / 2 * 8 + 2 * t;
+      const float2 a = unpack(*reinterpret_cast<const uint32_t*>(rows[r] + column * 2));
+      const float2 b = unpack(*reinterpret_cast<const uint32_t*>(rows[r] + (column + DIM / 2) * 2));
+      const float4 angle = __ldg(reinterpret_cast<const float4*>(angles[r] + column));
+      const float2 first = rotated(a.x, b.x, angle.x, angle.y);
+      const float2 second = rotated(a.y, b.y, angle.z, angle.w);
+      fragments[i / 4][i % 4] = pack(first.x, second.x);
+      fragments[i / 4 + DIM / 32][i % 4] = pack(first.y, second.y);
     }
   }
 }
@@ -446,56 +516,76 @@ __device__ __forceinline__ float sum_of_four_lanes(float x) {
 
 // Running softmax of the thread's two rows.
 struct Softmax {
-  // Reference point, base 2: weights are 2^(logit * scale - reference).
+  // Reference point, base 2: weights are 2^(logit * scale - reference). At least the greatest logit less 8.
   float reference[2];
   // Sum of this thread's weights.
   float sum[2];
 
+  // For a tile without blocks
   __device__ __forceinline__ void start() {
     reference[0] = reference[1] = UNSEEN;
     sum[0] = sum[1] = 0.0f;
   }
 
-  // Turns logits into weights. Returns whether earlier sums have to be multiplied by `factor`, which is the same for
-  // all of the warp; a row whose reference point stays has factor 1, so its neighbours don't change its bits.
-  __device__ __forceinline__ bool weigh(float (&logits)[32], float scale, float (&factor)[2]) {
-    float greatest[2];
+  // Weights from logits, and their sums.
+  __device__ __forceinline__ void exponentials(const float (&logits)[32], float (&weights)[32], float scale,
+                                               float (&sums)[2]) const {
+    float even[2], odd[2];
+#pragma unroll
+    for (int i = 0; i < 32; i += 2) {
+      const int r = i / 2 % 2;
+      weights[i] = power2(__fmaf_rn(logits[i], scale, -reference[r]));
+      weights[i + 1] = power2(__fmaf_rn(logits[i + 1], scale, -reference[r]));
+      even[r] = i < 4 ? weights[i] : __fadd_rn(even[r], weights[i]);
+      odd[r] = i < 4 ? weights[i + 1] : __fadd_rn(odd[r], weights[i + 1]);
+    }
+    sums[0] = __fadd_rn(even[0], odd[0]);
+    sums[1] = __fadd_rn(even[1], odd[1]);
+  }
+
+  // Greatest logit of a row, over all threads that have it.
+  __device__ __forceinline__ static float greatest(const float (&logits)[32], int r) {
+    float top = fmaxf(logits[2 * r], logits[2 * r + 1]);
+#pragma unroll
+    for (int i = 2 + r; i < 16; i += 2) top = fmaxf(top, fmaxf(logits[2 * i], logits[2 * i + 1]));
+    return greatest_of_four_lanes(top);
+  }
+
+  // Turns the logits of the first block into weights.
+  __device__ __forceinline__ void start(const float (&logits)[32], float (&weights)[32], float scale) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float a = logits[2 * r], b = logits[2 * r + 1];
-#pragma unroll
-      for (int j = 1; j < 8; ++j) {
-        a = fmaxf(a, logits[4 * j + 2 * r]);
-        b = fmaxf(b, logits[4 * j + 2 * r + 1]);
-      }
-      greatest[r] = __fmul_rn(fmaxf(a, b), scale);
+      const float top = __fmul_rn(greatest(logits, r), scale);
+      reference[r] = top < UNSEEN ? UNSEEN : top;
     }
-    const bool grown = greatest[0] > reference[0] + SLACK || greatest[1] > reference[1] + SLACK;
-    const bool rescale = __any_sync(~0u, grown);
+    exponentials(logits, weights, scale, sum);
+  }
+
+  // Turns logits into weights. Returns whether earlier sums have to be multiplied by `factor`, which is the same for
+  // all of the warp; a row whose reference point stays has factor 1 and the same weights as before, so its neighbours
+  // don't change its bits.
+  __device__ __forceinline__ bool weigh(const float (&logits)[32], float (&weights)[32], float scale, int lane,
+                                        float (&factor)[2]) {
+    float sums[2];
+    exponentials(logits, weights, scale, sums);
+    // In this form true for NaN too. A row that saw nothing before gets infinite weights here, so it moves.
+    const bool over[2] = {!(sums[0] <= SUM_LIMIT), !(sums[1] <= SUM_LIMIT)};
+    const bool rescale = __any_sync(~0u, over[0] || over[1]);
     if (rescale) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const float top = greatest_of_four_lanes(greatest[r]);
-        const float next = top > reference[r] + SLACK ? top : reference[r];
+        const float top = __fmul_rn(greatest(logits, r), scale);
+        // A row's four lanes move together.
+        const bool moves = __ballot_sync(~0u, over[r]) >> (lane & 28) & 15;
+        const float next = moves ? top : reference[r];
         factor[r] = power2(reference[r] - next);
         sum[r] = __fmul_rn(sum[r], factor[r]);
         reference[r] = next;
       }
+      exponentials(logits, weights, scale, sums);
     }
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      float a, b;
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        float& x = logits[4 * j + 2 * r];
-        float& y = logits[4 * j + 2 * r + 1];
-        x = power2(__fmaf_rn(x, scale, -reference[r]));
-        y = power2(__fmaf_rn(y, scale, -reference[r]));
-        a = j == 0 ? x : __fadd_rn(a, x);
-        b = j == 0 ? y : __fadd_rn(b, y);
-      }
-      sum[r] = __fadd_rn(sum[r], __fadd_rn(a, b));
-    }
+    sum[0] = __fadd_rn(sum[0], sums[0]);
+    sum[1] = __fadd_rn(sum[1], sums[1]);
     return rescale;
   }
 };
@@ -514,7 +604,7 @@ __device__ __forceinline__ void scale_rows(float (&sums)[N], const float (&facto
 
 // Normalised rows to `out`, by way of the warp's queries in shared memory, which are no longer needed.
 template <int DIM>
-__device__ __forceinline__ void store_rows(const AttentionArgs& args, const Tile& tile, int kv_head, int group,
+__device__ __forceinline__ void store_rows(const AttentionArgs& args, const Tile& tile, int kv_head, Groups groups,
                                            int first_m, const float (&sums)[DIM / 2], const Softmax& softmax,
                                            unsigned char* staging, int lane) {
   constexpr int CHUNKS = DIM / 8;
@@ -528,11 +618,11 @@ __device__ __forceinline__ void store_rows(const AttentionArgs& args, const Tile
       *reinterpret_cast<uint32_t*>(row + j * 16 + t * 4) =
           pack(__fmul_rn(sums[4 * j + 2 * r], factor), __fmul_rn(sums[4 * j + 2 * r + 1], factor));
     const int m = first_m + g + 8 * r;
-    if (args.lse != nullptr && t == 0 && m < tile.rows * group) {
+    if (args.lse != nullptr && t == 0 && m < tile.rows * groups.group) {
       const float ln2 = 0.69314718056f;
       const float lse = softmax.sum[r] > 0.0f ? (softmax.reference[r] + log2_of(softmax.sum[r])) * ln2
                                               : __int_as_float(0xff800000);
-      args.lse[int64_t(tile.first_row + m / group) * args.heads + kv_head * group + m % group] = lse;
+      args.lse[int64_t(tile.first_row + groups.row(m)) * args.heads + kv_head * groups.group + groups.head(m)] = lse;
     }
   }
   __syncwarp();
@@ -541,23 +631,24 @@ __device__ __forceinline__ void store_rows(const AttentionArgs& args, const Tile
     const int row = (i * 32 + lane) / CHUNKS;
     const int chunk = (i * 32 + lane) % CHUNKS;
     const int m = first_m + row;
-    if (m < tile.rows * group) {
+    if (m < tile.rows * groups.group) {
       const uint4 value = *reinterpret_cast<const uint4*>(staging + row * Layout<DIM>::QUERY_STRIDE + chunk * 16);
-      const int64_t head = int64_t(tile.first_row + m / group) * args.heads + kv_head * group + m % group;
+      const int64_t head =
+          int64_t(tile.first_row + groups.row(m)) * args.heads + kv_head * groups.group + groups.head(m);
       reinterpret_cast<uint4*>(args.out + head * DIM)[chunk] = value;
     }
   }
 }
 
 template <int DIM>
-__device__ __forceinline__ void store_partial(const AttentionArgs& args, const Tile& tile, int kv_head, int group,
+__device__ __forceinline__ void store_partial(const AttentionArgs& args, const Tile& tile, int kv_head, Groups groups,
                                               int first_m, const float (&sums)[DIM / 2], const Softmax& softmax,
                                               int lane) {
   const int g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int m = first_m + g + 8 * r;
-    if (m >= tile.rows * group) continue;
+    if (m >= tile.rows * groups.group) continue;
     const int64_t row = (int64_t(tile.partial) * args.kv_heads + kv_head) * TILE_ROWS + m;
 #pragma unroll
     for (int j = 0; j < DIM / 8; ++j)
@@ -570,39 +661,23 @@ __device__ __forceinline__ void store_partial(const AttentionArgs& args, const T
   }
 }
 
-// The two warpgroups take turns in issuing products, so that one's softmax runs beside the other's products.
-__device__ __forceinline__ void turn_begin(int warpgroup) {
-  if (SM90_PINGPONG) named_sync(1 + warpgroup);
-}
-
-__device__ __forceinline__ void turn_end(int warpgroup) {
-  if (SM90_PINGPONG) named_arrive(2 - warpgroup);
-}
-
 template <int DIM>
 __device__ __forceinline__ void consume(const AttentionArgs& args, unsigned char* shared, int warpgroup) {
   using L = Layout<DIM>;
   const int lane = threadIdx.x % 32;
   const int first_m = warpgroup * 64 + threadIdx.x / 32 % 4 * 16;
-  const int group = args.heads / args.kv_heads;
   const uint32_t base = shared_address(shared);
-  unsigned char* queries = shared + L::QUERIES + first_m * L::QUERY_STRIDE;
   const Step* steps = reinterpret_cast<const Step*>(shared + L::STEPS);
   const int32_t* lists = reinterpret_cast<const int32_t*>(shared + L::LISTS);
   Ring<L::STAGES> ring;
+  Ring<2> tasks;
+  const Groups groups(args);
 
-  if (warpgroup == 1) turn_end(warpgroup);
-  for (int work = blockIdx.x; work < args.tiles_count * args.kv_heads; work += gridDim.x) {
-    const Tile tile = args.tiles[work / args.kv_heads];
-    const int kv_head = work % args.kv_heads;
-    load_queries<DIM>(queries, args, tile, kv_head, group, first_m, lane);
-    int positions[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int m = first_m + lane / 4 + 8 * r;
-      positions[r] = m < tile.rows * group ? __ldg(args.positions + tile.first_row + m / group) : -1;
-    }
-    __syncwarp();
+  for (Work work; work.next(args); tasks.advance()) {
+    const Task& task = reinterpret_cast<const Task*>(shared + L::TASKS)[tasks.stage];
+    unsigned char* queries = shared + L::QUERIES + tasks.stage * L::QUERY_BYTES + first_m * L::QUERY_STRIDE;
+    barrier_wait(base + L::TASK_FULL + tasks.stage * 8, tasks.parity);
+    const int positions[2] = {task.positions[first_m + lane / 4], task.positions[first_m + lane / 4 + 8]};
 
     float sums[DIM / 2];
 #pragma unroll
@@ -610,9 +685,7 @@ __device__ __forceinline__ void consume(const AttentionArgs& args, unsigned char
     Softmax softmax;
     softmax.start();
     uint32_t fragments[DIM / 16][4];
-    uint32_t weights[4][4];
-    float logits[32];
-    float factor[2];
+    uint32_t packed[4][4];
 
     const auto turn_to = [&](int turn) {
       // Rows before the block's turn see nothing in it; any angle will do for them.
@@ -621,48 +694,57 @@ __device__ __forceinline__ void consume(const AttentionArgs& args, unsigned char
       rotate_queries<DIM>(fragments, queries, angles, args.interleaved != 0, lane);
     };
     const auto release = [&](int stage) {
+      __syncwarp();
       if (lane == 0) barrier_arrive(base + L::EMPTY + stage * 8);
     };
-
-    barrier_wait(base + L::FULL + ring.stage * 8, ring.parity);
-    Step step = steps[ring.stage];
-    if (step.kind != KIND_END) {
-      int turn = step.turn;
-      turn_to(turn);
-      turn_begin(warpgroup);
-      products_begin();
-      queries_by_keys<DIM>(logits, fragments, base + ring.stage * L::STAGE_BYTES);
+    const auto read_step = [&]() -> Step {
+      barrier_wait(base + L::FULL + ring.stage * 8, ring.parity);
+      return steps[ring.stage];
+    };
+    const auto begin_logits = [&](float(&logits)[32], int stage) {
+      queries_by_keys<DIM>(logits, fragments, base + stage * L::STAGE_BYTES);
       products_commit();
-      turn_end(warpgroup);
-      products_wait<0>();
-      pin(logits);
-      mask(logits, step, lists + ring.stage * PAGE, positions, lane % 4);
-      softmax.weigh(logits, args.scale_log2, factor);
-      pack_weights(weights, logits);
-      int previous = ring.stage;
-      ring.advance();
+    };
+    const auto begin_values = [&](int stage) {
+      weights_by_values<DIM>(sums, packed, base + stage * L::STAGE_BYTES + L::KEYS_BYTES);
+      products_commit();
+    };
 
-      // In a round: logits of a block, beside them the values of the block before; then the block's softmax.
-      while (true) {
-        barrier_wait(base + L::FULL + ring.stage * 8, ring.parity);
-        step = steps[ring.stage];
-        if (step.kind == KIND_END) break;
-        if (step.turn != turn) {
-          turn = step.turn;
-          turn_to(turn);
-        }
-        turn_begin(warpgroup);
+    Step next = read_step();
+    if (next.kind != KIND_END) {
+      // The first block. The step after a block's is read while its products run: it has long been there.
+      Step step = next;
+      int previous = ring.stage;
+      {
+        turn_to(step.turn);
+        float logits[32], weights[32];
         products_begin();
-        queries_by_keys<DIM>(logits, fragments, base + ring.stage * L::STAGE_BYTES);
-        products_commit();
-        weights_by_values<DIM>(sums, weights, base + previous * L::STAGE_BYTES + L::KEYS_BYTES);
-        products_commit();
-        turn_end(warpgroup);
+        begin_logits(logits, previous);
+        ring.advance();
+        next = read_step();
+        products_wait<0>();
+        pin(logits);
+        mask(logits, step, lists + previous * PAGE, positions, lane % 4);
+        softmax.start(logits, weights, args.scale_log2);
+        pack_weights(packed, weights);
+      }
+
+      // In a round: the logits of a block, beside them the values of the block before; then the block's softmax.
+      while (next.kind != KIND_END) {
+        if (next.turn != step.turn) turn_to(next.turn);
+        step = next;
+        const int stage = ring.stage;
+        float logits[32], weights[32], factor[2];
+        products_begin();
+        begin_logits(logits, stage);
+        begin_values(previous);
+        ring.advance();
+        next = read_step();
         products_wait<1>();
         pin(logits);
-        mask(logits, step, lists + ring.stage * PAGE, positions, lane % 4);
-        const bool rescale = softmax.weigh(logits, args.scale_log2, factor);
-        pin(logits);
+        mask(logits, step, lists + stage * PAGE, positions, lane % 4);
+        const bool rescale = softmax.weigh(logits, weights, args.scale_log2, lane, factor);
+        pin(weights);
         pin(softmax.sum);
         // The wait stands in both branches so that the compiler can't move it up before the exponentials, into the
         // block of code that they are in: they are to run beside the product.
@@ -675,13 +757,11 @@ __device__ __forceinline__ void consume(const AttentionArgs& args, unsigned char
           pin(sums);
         }
         release(previous);
-        pack_weights(weights, logits);
-        previous = ring.stage;
-        ring.advance();
+        pack_weights(packed, weights);
+        previous = stage;
       }
       products_begin();
-      weights_by_values<DIM>(sums, weights, base + previous * L::STAGE_BYTES + L::KEYS_BYTES);
-      products_commit();
+      begin_values(previous);
       products_wait<0>();
       pin(sums);
       release(previous);
@@ -691,14 +771,18 @@ __device__ __forceinline__ void consume(const AttentionArgs& args, unsigned char
 
     softmax.sum[0] = sum_of_four_lanes(softmax.sum[0]);
     softmax.sum[1] = sum_of_four_lanes(softmax.sum[1]);
+    const Tile tile = task.tile;
+    // Keeps the compiler from working out rows and heads before the tiles and holding them in registers all along.
+    int stored_m = first_m;
+    asm volatile("" : "+r"(stored_m));
     if (tile.partial >= 0) {
-      store_partial<DIM>(args, tile, kv_head, group, first_m, sums, softmax, lane);
+      store_partial<DIM>(args, tile, task.kv_head, groups, stored_m, sums, softmax, lane);
     } else {
-      store_rows<DIM>(args, tile, kv_head, group, first_m, sums, softmax, queries, lane);
+      store_rows<DIM>(args, tile, task.kv_head, groups, stored_m, sums, softmax, queries, lane);
     }
     __syncwarp();
+    if (lane == 0) barrier_arrive(base + L::TASK_EMPTY + tasks.stage * 8);
   }
-  if (warpgroup == 0) turn_begin(warpgroup);
 }
 
 template <int DIM>
@@ -712,18 +796,23 @@ __device__ __forceinline__ void attention(const AttentionArgs& args, const CUten
       barrier_init(base + L::FULL + i * 8, 1);
       barrier_init(base + L::EMPTY + i * 8, CONSUMER_WARPS);
     }
+    for (int i = 0; i < 2; ++i) {
+      barrier_init(base + L::TASK_FULL + i * 8, 32);
+      barrier_init(base + L::TASK_EMPTY + i * 8, CONSUMER_WARPS);
+    }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
   __syncthreads();
   // The same for all of a warp, which the compiler can't see without the exchange.
-  const int warpgroup = __shfl_sync(~0u, threadIdx.x / WARPGROUP, 0);
-  if (warpgroup == 0) {
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+  if (warp < WARPGROUP / 32) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (threadIdx.x < 32) produce<DIM>(args, map, shared);
+    if (warp == 0) load_blocks<DIM>(args, map, shared);
+    if (warp == 1) load_tasks<DIM>(args, shared);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    consume<DIM>(args, shared, warpgroup - 1);
+    consume<DIM>(args, shared, warp / 4 - 1);
   }
 }
 

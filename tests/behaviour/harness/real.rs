@@ -78,7 +78,7 @@ fn start(loaded: Loaded, resident: usize, step_rows: usize, words: Arc<dyn Token
         end_of_text: Arc::new([]),
         unsupported: None,
     };
-    Engine::start(Box::new(loaded.backend), config, words).expect("a thread")
+    Engine::start(loaded.backend, config, words).expect("a thread")
 }
 
 /// The tokenizer of a GGUF file.

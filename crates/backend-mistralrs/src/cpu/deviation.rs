@@ -5,8 +5,8 @@
 use medley_backend::{Batch, Deviation};
 
 use super::CpuBackend;
-use super::rows::Rows;
 use super::scratch::keep_rows;
+use crate::rows::Rows;
 
 impl CpuBackend {
     /// Squared distances over all key heads, for each of the batch's deviations. The scratch holds the hidden

@@ -3,14 +3,15 @@
 //! In the last layer only rows that something is asked of go on: all rows write their keys and values, rows with
 //! logits or probes attend, rows with logits run the MLP. What is left out has no influence on what remains.
 
-use medley_backend::{BackendError, Batch, Depth, Outcome, Scores};
+use medley_backend::{BackendError, Batch, Depth, Outcome, Scores, most_likely};
 use medley_kernels::cpu::attention::PartView;
+use medley_kv::TokenId;
 
 use super::CpuBackend;
 use super::probe;
-use super::rows::{self, Rows};
 use super::scratch::keep_rows;
-use super::views::PartNumbers;
+use crate::rows::{self, Rows};
+use crate::views::PartNumbers;
 
 impl CpuBackend {
     /// Runs a checked batch.
@@ -57,9 +58,10 @@ impl Pass<'_> {
             Depth::Full => {
                 let last = self.model.decoder.layers.len() - 1;
                 (0..last).for_each(|layer| self.layer(layer, &rows));
-                let logits = self.last_layer(last, &rows);
+                let (logits, best) = self.last_layer(last, &rows);
                 Outcome {
                     logits,
+                    best,
                     scores: self.scores,
                     deviations: Vec::new(),
                 }
@@ -81,7 +83,8 @@ impl Pass<'_> {
         self.model.finish_layer(layer, rows.len());
     }
 
-    fn last_layer(&mut self, layer: usize, rows: &Rows) -> Vec<Vec<f32>> {
+    /// Logits and most likely tokens, of the rows for which they are wanted.
+    fn last_layer(&mut self, layer: usize, rows: &Rows) -> (Vec<Vec<f32>>, Vec<TokenId>) {
         self.model.store(layer, rows);
         let (width, heads) = (
             self.model.decoder.config.width,
@@ -89,23 +92,27 @@ impl Pass<'_> {
         );
         let attending = Rows::of(self.batch, rows::attending_last(self.batch));
         if attending.len() == 0 {
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         }
         let kept = rows.places(&attending.index);
         keep_rows(&mut self.model.scratch.queries, heads, &kept);
         keep_rows(&mut self.model.scratch.hidden, width, &kept);
         self.attend(layer, &attending);
-        let wanted = Rows::of(self.batch, rows::with_logits(self.batch));
+        let wanted = Rows::of(self.batch, rows::that_go_on(self.batch));
         let kept = attending.places(&wanted.index);
         keep_rows(&mut self.model.scratch.attended, heads, &kept);
         keep_rows(&mut self.model.scratch.hidden, width, &kept);
         self.model.finish_layer(layer, wanted.len());
         let logits = self.model.logits(wanted.len());
         let vocab = self.model.decoder.config.vocab;
-        let places = self.batch.logits.iter().filter_map(|&row| wanted.place(row));
-        places
-            .map(|place| logits[place * vocab..(place + 1) * vocab].to_vec())
-            .collect()
+        let of = |row: &usize| {
+            wanted
+                .place(*row)
+                .map(|place| &logits[place * vocab..(place + 1) * vocab])
+        };
+        let all = self.batch.logits.iter().filter_map(of).map(<[f32]>::to_vec);
+        let best = self.batch.best.iter().filter_map(of).map(most_likely);
+        (all.collect(), best.collect())
     }
 
     /// Attention of `rows`, whose queries are in the scratch, and what probes want of it.

@@ -5,9 +5,10 @@ use medley_kernels::cpu::ops;
 
 use super::CpuBackend;
 use super::probe::Attended;
-use super::rows::Rows;
 use super::scratch::{Scratch, sized};
 use crate::config::Config;
+use crate::decoder::attention_scale;
+use crate::rows::Rows;
 
 impl CpuBackend {
     /// Queries, keys and values of `rows` rows, not rotated.
@@ -74,7 +75,7 @@ impl CpuBackend {
         wants_lse: bool,
     ) -> Attended<'a> {
         let heads = self.decoder.config.heads;
-        let scale = self.decoder.attention_scale();
+        let scale = attention_scale(&self.decoder.rope, self.decoder.config.head_dim);
         let Self {
             decoder,
             scratch,

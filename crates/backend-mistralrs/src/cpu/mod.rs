@@ -4,15 +4,12 @@
 //! inputs and on the parts that it sees, because every kernel keeps one order of summation and nothing here
 //! mixes rows.
 
-mod check;
 mod deviation;
 mod forward;
 mod layer;
 mod pool;
 mod probe;
-mod rows;
 mod scratch;
-mod views;
 
 use medley_backend::{Backend, BackendError, Batch, Outcome};
 use medley_kernels::cpu::pool::Threads;
@@ -66,7 +63,7 @@ impl Backend for CpuBackend {
 
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
         batch.check(self.pages(), self.vocab())?;
-        check::against_model(batch, self.pages(), self.decoder.layers.len())?;
+        crate::check::against_model(batch, self.pages(), self.decoder.layers.len())?;
         self.forward(batch)
     }
 }

@@ -62,6 +62,12 @@ pub(crate) fn pages_within(size: PoolSize, config: &Config) -> Result<usize, Loa
     let page_bytes = config.geometry().bytes_per_token() * PAGE_TOKENS;
     let pages = match size {
         PoolSize::Pages(pages) => pages,
+        PoolSize::Utilization(_) => {
+            return Err(LoadError::Pool(
+                "on the CPU its size is a number of pages or bytes, not a share of a device's memory"
+                    .to_owned(),
+            ));
+        }
         PoolSize::Bytes(bytes) => usize::try_from(bytes / page_bytes as u64).unwrap_or(usize::MAX),
     };
     let most = u32::MAX as usize / PAGE_TOKENS;

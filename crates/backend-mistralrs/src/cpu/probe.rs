@@ -4,7 +4,7 @@ use medley_backend::{Batch, PartKind, Probe, Scores};
 use medley_kernels::cpu::attention::{Attention, MassRow};
 use medley_kernels::cpu::pool::Threads;
 
-use super::rows::Rows;
+use crate::rows::Rows;
 
 /// Attention that has run, and what of it probes read.
 pub(super) struct Attended<'a> {

@@ -1,36 +1,56 @@
-//! The weights of one decoder layer.
-
-use medley_kernels::cpu::matrix::Matrix;
+//! The weights of one decoder layer, wherever they are kept.
 
 use crate::LoadError;
 use crate::config::Config;
 use crate::tensors::{LayerRole, Role, Tensors};
 
+/// Where weights are kept, and in which form.
+pub(crate) trait Keep {
+    /// A matrix `[outputs, inputs]`.
+    type Matrix;
+    /// A norm's weights.
+    type Vector;
+    /// What is added to a product.
+    type Bias;
+
+    /// Keeps a matrix, given row by row.
+    fn matrix(&mut self, rows: Vec<f32>, outputs: usize, inputs: usize) -> Result<Self::Matrix, LoadError>;
+
+    fn vector(&mut self, values: Vec<f32>) -> Result<Self::Vector, LoadError>;
+
+    fn bias(&mut self, values: Vec<f32>) -> Result<Self::Bias, LoadError>;
+}
+
 /// One layer: attention, then the MLP, each behind a norm and added to its input.
-pub(crate) struct Layer {
-    pub attention_norm: Vec<f32>,
+pub(crate) struct Layer<K: Keep> {
+    pub attention_norm: K::Vector,
     /// Outputs: all query heads, all key heads, all value heads.
-    pub qkv: Matrix,
+    pub qkv: K::Matrix,
     /// In the order of `qkv`'s outputs.
-    pub qkv_bias: Option<Vec<f32>>,
+    pub qkv_bias: Option<K::Bias>,
     /// Norms of single heads, `[head_dim]` each.
-    pub head_norms: Option<HeadNorms>,
-    pub output: Matrix,
-    pub mlp_norm: Vec<f32>,
+    pub head_norms: Option<HeadNorms<K::Vector>>,
+    pub output: K::Matrix,
+    pub mlp_norm: K::Vector,
     /// Outputs: gate, then up.
-    pub gate_up: Matrix,
-    pub down: Matrix,
+    pub gate_up: K::Matrix,
+    pub down: K::Matrix,
 }
 
 /// Norms of every query and key head.
-pub(crate) struct HeadNorms {
-    pub query: Vec<f32>,
-    pub key: Vec<f32>,
+pub(crate) struct HeadNorms<V> {
+    pub query: V,
+    pub key: V,
 }
 
-impl Layer {
-    pub fn read(config: &Config, tensors: &mut dyn Tensors, index: usize) -> Result<Self, LoadError> {
-        let mut source = LayerSource { tensors, index };
+impl<K: Keep> Layer<K> {
+    pub fn read(
+        config: &Config,
+        tensors: &mut dyn Tensors,
+        keep: &mut K,
+        index: usize,
+    ) -> Result<Self, LoadError> {
+        let mut source = LayerSource { tensors, keep, index };
         let (width, inner, queries, keys) = (
             config.width,
             config.inner,
@@ -66,31 +86,26 @@ impl Layer {
             down: source.stacked(&[(LayerRole::Down, width)], inner)?,
         })
     }
-
-    pub fn bytes(&self) -> usize {
-        let matrices = [&self.qkv, &self.output, &self.gate_up, &self.down];
-        let norms = self
-            .head_norms
-            .as_ref()
-            .map_or(0, |norms| norms.query.len() + norms.key.len());
-        let vectors = self.attention_norm.len() + self.mlp_norm.len() + norms;
-        let vectors = vectors + self.qkv_bias.as_ref().map_or(0, Vec::len);
-        matrices.iter().map(|matrix| matrix.bytes()).sum::<usize>() + 4 * vectors
-    }
 }
 
 /// The tensors of one layer.
-struct LayerSource<'a> {
+struct LayerSource<'a, K> {
     tensors: &'a mut dyn Tensors,
+    keep: &'a mut K,
     index: usize,
 }
 
-impl LayerSource<'_> {
-    fn vector(&mut self, role: LayerRole, len: usize) -> Result<Vec<f32>, LoadError> {
-        self.tensors.read(Role::Layer(self.index, role), &[len])
+impl<K: Keep> LayerSource<'_, K> {
+    fn read(&mut self, role: LayerRole, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
+        self.tensors.read(Role::Layer(self.index, role), shape)
     }
 
-    fn norms(&mut self, head_dim: usize) -> Result<HeadNorms, LoadError> {
+    fn vector(&mut self, role: LayerRole, len: usize) -> Result<K::Vector, LoadError> {
+        let values = self.read(role, &[len])?;
+        self.keep.vector(values)
+    }
+
+    fn norms(&mut self, head_dim: usize) -> Result<HeadNorms<K::Vector>, LoadError> {
         let query = self.vector(LayerRole::QueryNorm, head_dim)?;
         Ok(HeadNorms {
             query,
@@ -99,24 +114,25 @@ impl LayerSource<'_> {
     }
 
     /// Vectors one after the other.
-    fn joined(&mut self, parts: &[(LayerRole, usize)]) -> Result<Vec<f32>, LoadError> {
-        let parts = parts.iter().map(|&(role, len)| self.vector(role, len));
-        parts.collect::<Result<Vec<_>, _>>().map(|parts| parts.concat())
+    fn joined(&mut self, parts: &[(LayerRole, usize)]) -> Result<K::Bias, LoadError> {
+        let mut values = Vec::new();
+        for &(role, len) in parts {
+            values.extend(self.read(role, &[len])?);
+        }
+        self.keep.bias(values)
     }
 
     /// One matrix of the outputs of several that share `inputs`.
-    fn stacked(&mut self, parts: &[(LayerRole, usize)], inputs: usize) -> Result<Matrix, LoadError> {
+    fn stacked(&mut self, parts: &[(LayerRole, usize)], inputs: usize) -> Result<K::Matrix, LoadError> {
         let outputs = parts.iter().map(|(_, outputs)| outputs).sum();
         let mut rows = Vec::new();
         for &(role, outputs) in parts {
-            let part = self
-                .tensors
-                .read(Role::Layer(self.index, role), &[outputs, inputs])?;
+            let part = self.read(role, &[outputs, inputs])?;
             match rows.is_empty() {
                 true => rows = part,
                 false => rows.extend_from_slice(&part),
             }
         }
-        Ok(Matrix::pack(&rows, outputs, inputs))
+        self.keep.matrix(rows, outputs, inputs)
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use medley_backend::{
     Backend, Batch, Depth, Deviation, Mask, Part, PartKind, Probe, ProbeRow, Scores, Sequence,
 };
-use medley_backend_mistralrs::CpuBackend;
 use medley_kv::{PageId, Position, SlotId};
 
 use crate::reference::{self, Kv, Seen};
@@ -18,7 +17,7 @@ const TOLERANCE: f64 = 1e-4;
 /// A model, and documents whose canonical KV stands in the pool and in the reference.
 struct Scene {
     model: Tiny,
-    backend: CpuBackend,
+    backend: Box<dyn Backend>,
     pages: Pages,
     documents: Vec<Canonical>,
 }

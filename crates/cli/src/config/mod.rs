@@ -32,6 +32,17 @@ pub struct Limits {
     pub max_queue: usize,
 }
 
+/// What computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// CUDA if it is built in and there, else the processor.
+    Auto,
+    /// The processor.
+    Cpu,
+    /// A CUDA device, by its number.
+    Cuda(usize),
+}
+
 /// Form of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -48,6 +59,10 @@ pub struct ModelConfig {
     pub model: Option<Asked<String>>,
     /// Where fetched models are kept.
     pub model_dir: PathBuf,
+    /// What computes.
+    pub device: Device,
+    /// Share of a GPU's memory that may be taken.
+    pub gpu_memory: f32,
     /// Threads that compute.
     pub threads: usize,
     /// How much runs and waits.
@@ -80,8 +95,9 @@ pub struct ServerConfig {
 impl ModelConfig {
     /// Checks the settings of all commands that run a model.
     pub fn new(layers: &Layers) -> Result<Self, Misconfigured> {
-        layers.required("device", device)?;
         Ok(Self {
+            device: layers.required("device", device)?,
+            gpu_memory: layers.required("gpu-memory-utilization", share)?,
             model: asked(layers, "model", layers.optional("model", text)?),
             model_dir: model_dir(layers)?,
             threads: threads(layers)?,
@@ -173,12 +189,28 @@ fn host_cache(layers: &Layers) -> Result<Asked<Bytes>, Misconfigured> {
     Ok(Asked { value, origin })
 }
 
-fn device(text: &str) -> Result<(), &'static str> {
-    match text {
-        "auto" | "cpu" => Ok(()),
-        "cuda" => Err("CUDA is not built into this binary; auto and cpu run on the processor"),
-        _ => Err("expected auto or cpu"),
+fn device(text: &str) -> Result<Device, &'static str> {
+    const EXPECTED: &str = "expected auto, cpu, cuda or cuda:N";
+    match (text, text.strip_prefix("cuda")) {
+        ("auto", _) => Ok(Device::Auto),
+        ("cpu", _) => Ok(Device::Cpu),
+        (_, Some(_)) if !cfg!(feature = "cuda") => {
+            Err("CUDA is not built into this binary; build it with `--features cuda`, or use auto or cpu")
+        }
+        (_, Some("")) => Ok(Device::Cuda(0)),
+        (_, Some(number)) => {
+            let number = number.strip_prefix(':').and_then(|number| number.parse().ok());
+            number.map(Device::Cuda).ok_or(EXPECTED)
+        }
+        (_, None) => Err(EXPECTED),
     }
+}
+
+fn share(text: &str) -> Result<f32, &'static str> {
+    let share = text.parse::<f32>().ok();
+    share
+        .filter(|share| *share > 0.0 && *share <= 1.0)
+        .ok_or("expected a number above 0 and at most 1")
 }
 
 fn log_format(text: &str) -> Result<LogFormat, &'static str> {

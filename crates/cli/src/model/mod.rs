@@ -1,9 +1,15 @@
 //! From the configuration to a running engine.
 
+mod device;
+#[cfg(feature = "cuda")]
+mod random;
 mod source;
 mod start;
 mod text;
 mod vocabulary;
 
+pub use device::resolve;
+#[cfg(feature = "cuda")]
+pub use random::start_random;
 pub use source::{Choice, choose};
 pub use start::start;

@@ -5,7 +5,7 @@ use std::{cell::RefCell, sync::Arc};
 use anyhow::{Context, Result};
 use medley_backend::Backend;
 use medley_backend_mistralrs::{
-    LoadError, LoadOptions, Loaded, ModelInfo, PoolSize, Progress, ProgressFn, load,
+    ComputeDevice, LoadError, LoadOptions, Loaded, ModelInfo, PoolSize, Progress, ProgressFn, load,
 };
 use medley_engine::{Engine, EngineConfig};
 use medley_generate::Generate;
@@ -18,15 +18,37 @@ use super::{
     vocabulary,
 };
 use crate::{
-    config::{self, Asked, ModelConfig},
+    config::{self, Asked, Limits, ModelConfig},
     progress::{Meter, Unit},
     settings::Misconfigured,
 };
 
-/// Rows of a step while nothing is being streamed: enough to keep the matrix products busy.
-const STEP_ROWS: usize = 512;
-/// Rows of a step beside running streams: their tokens come that much later.
-const MIXED_STEP_ROWS: usize = 128;
+/// How much runs in a step of the engine.
+#[derive(Clone, Copy)]
+struct Steps {
+    /// Rows while nothing is being streamed: enough to keep the matrix products busy.
+    rows: usize,
+    /// Rows beside running streams: their tokens come that much later.
+    mixed: usize,
+}
+
+impl Steps {
+    const CPU: Self = Self {
+        rows: 512,
+        mixed: 128,
+    };
+    const CUDA: Self = Self {
+        rows: 8192,
+        mixed: 1024,
+    };
+
+    fn of(device: ComputeDevice) -> Self {
+        match device {
+            ComputeDevice::Cpu => Self::CPU,
+            ComputeDevice::Cuda(_) => Self::CUDA,
+        }
+    }
+}
 
 /// A model that answers.
 pub struct Running {
@@ -40,8 +62,10 @@ pub struct Running {
 /// and shows progress.
 pub fn start(choice: &Choice, config: &ModelConfig, separator: Option<&str>) -> Result<Running> {
     let source = choice.present(config)?;
+    let device = super::device::resolve(config.device);
     let options = LoadOptions {
-        pool: PoolSize::Bytes(config.host_cache.value.0),
+        device,
+        pool: pool(device, config),
         threads: Some(config.threads),
         max_model_len: config.limits.max_model_len.as_ref().map(|asked| asked.value),
         progress: Some(progress()),
@@ -49,10 +73,23 @@ pub fn start(choice: &Choice, config: &ModelConfig, separator: Option<&str>) -> 
     };
     let loaded = load(&source, &options).map_err(|e| refused(e, choice, config, &source.to_string()))?;
     check_length(config.limits.max_model_len.as_ref(), loaded.info.context_length)?;
-    run(loaded, choice, config, separator)
+    run(loaded, device, choice, config, separator)
 }
 
-fn run(loaded: Loaded, choice: &Choice, config: &ModelConfig, separator: Option<&str>) -> Result<Running> {
+fn pool(device: ComputeDevice, config: &ModelConfig) -> PoolSize {
+    match device {
+        ComputeDevice::Cpu => PoolSize::Bytes(config.host_cache.value.0),
+        ComputeDevice::Cuda(_) => PoolSize::Utilization(config.gpu_memory),
+    }
+}
+
+fn run(
+    loaded: Loaded,
+    device: ComputeDevice,
+    choice: &Choice,
+    config: &ModelConfig,
+    separator: Option<&str>,
+) -> Result<Running> {
     let Loaded {
         backend,
         info,
@@ -68,31 +105,38 @@ fn run(loaded: Loaded, choice: &Choice, config: &ModelConfig, separator: Option<
     };
     let composer = Composer::new(tokenizer.clone(), &anchor, separator);
     let composer = composer.map_err(|e| Misconfigured::new(&choice.origin, e))?;
-    let engine = engine_config(&info, &tokenizer, &backend, config);
-    let engine = Engine::start(Box::new(backend), engine, Arc::new(Bytes(tokenizer)));
+    let end_of_text = end_of_text(&info, &tokenizer);
+    let engine = engine_config(&info, end_of_text, &*backend, device, &config.limits);
+    let engine = Engine::start(backend, engine, Arc::new(Bytes(tokenizer)));
     Ok(Running {
         engine: Arc::new(engine.context("can't start the engine")?),
         composer: Arc::new(composer),
     })
 }
 
-fn engine_config(
+/// What the engine is told of a model on a device.
+pub(super) fn engine_config(
     info: &ModelInfo,
-    tokenizer: &Tokenizer,
+    end_of_text: Arc<[TokenId]>,
     backend: &dyn Backend,
-    config: &ModelConfig,
+    device: ComputeDevice,
+    limits: &Limits,
 ) -> EngineConfig {
+    let steps = Steps::of(device);
     EngineConfig {
         max_model_len: info.context_length,
-        max_sequences: config.limits.max_sequences,
-        max_queue: config.limits.max_queue,
-        step_rows: STEP_ROWS,
-        mixed_step_rows: MIXED_STEP_ROWS,
+        max_sequences: limits.max_sequences,
+        max_queue: limits.max_queue,
+        step_rows: steps.rows,
+        mixed_step_rows: steps.mixed,
         // Running requests push residents out as they need pages.
         resident_pages: backend.pages(),
         namespace: namespace(info, backend),
-        resident_source: Source::Host,
-        end_of_text: end_of_text(info, tokenizer),
+        resident_source: match device {
+            ComputeDevice::Cpu => Source::Host,
+            ComputeDevice::Cuda(_) => Source::Gpu,
+        },
+        end_of_text,
         unsupported: None,
     }
 }

@@ -136,7 +136,14 @@ pub const SETTINGS: &[Setting] = &[
         "device",
         "DEVICE",
         Text("auto"),
-        "Where the model runs: auto or cpu",
+        "Where the model runs: cpu, cuda, cuda:N for device N, or auto: CUDA if it is built in and there, else the CPU",
+    ),
+    row(
+        Model,
+        "gpu-memory-utilization",
+        "SHARE",
+        Text("0.9"),
+        "Share of the GPU's memory that weights, work and KV may take together, above 0 and at most 1",
     ),
     row(
         Model,

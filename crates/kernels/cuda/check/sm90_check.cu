@@ -1,12 +1,17 @@
 // Checks attention_sm90.cu against a slow reference and times it.
 //
 // nvcc -gencode=arch=compute_90a,code=sm_90a -O3 -std=c++17 -o sm90_check sm90_check.cu
-// sm90_check [check | time | small]...      small: one little scene, for compute-sanitizer
+// sm90_check [check | time | small | profile]...
+// small: little scenes, for compute-sanitizer; profile: a few launches, for ncu
+//
+// compute-sanitizer --tool racecheck reports hazards on the steps and lists of stages: it doesn't follow an arrival of
+// one lane that comes after a __syncwarp of all. With all lanes arriving at the barriers it reports none.
 #include "../attention_sm90.cu"
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -161,6 +166,7 @@ static vector<Tile> cut(const Scene& scene, int rows, int shift, int splits) {
         tile.low = scene.positions[begin];
         tile.high = scene.positions[end - 1];
         tile.partial = splits > 1 ? partial++ : -1;
+        tile.reserved = i == 0 ? splits : 0;
         tiles.push_back(tile);
       }
       begin = end;
@@ -172,6 +178,42 @@ static vector<Tile> cut(const Scene& scene, int rows, int shift, int splits) {
   vector<Tile> sorted;
   for (const auto& entry : order) sorted.push_back(tiles[entry.second]);
   return sorted;
+}
+
+// Tiles for a card with so many multiprocessors: those that see much are cut over blocks, into shares of at most what a
+// multiprocessor has to do on average and a little more. `reserved` of a first share is the number of shares. (Shares of
+// half of that were slower: every share costs about as much as five blocks.)
+static vector<Tile> cut_balanced(const Scene& scene, int rows, int multiprocessors) {
+  const vector<Tile> whole = cut(scene, rows, 0, 1);
+  int64_t all = 0;
+  for (const Tile& tile : whole) all += blocks_seen(scene, tile);
+  const int share = std::max<int>(8, int(all * scene.kv_heads * 9 / 8 / multiprocessors) + 1);
+  vector<std::pair<int, Tile>> found;
+  int partial = 0;
+  for (const Tile& tile : whole) {
+    const int seen = blocks_seen(scene, tile), shares = (seen + share - 1) / share;
+    int block = tile.block_begin, passed = 0;
+    for (int i = 0; i < std::max(1, shares); ++i) {
+      Tile part = tile;
+      part.block_begin = block;
+      const int until = shares ? int(int64_t(seen) * (i + 1) / shares) : 0;
+      int here = 0;
+      while (block < tile.block_end && (i + 1 >= shares || passed < until)) {
+        const bool sees = scene.blocks[block].hidden != ~uint64_t(0) && scene.blocks[block].low <= tile.high;
+        passed += sees;
+        here += sees;
+        ++block;
+      }
+      part.block_end = block;
+      part.partial = shares > 1 ? partial++ : -1;
+      part.reserved = i == 0 ? shares : 0;
+      found.push_back({here, part});
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  vector<Tile> tiles;
+  for (const auto& entry : found) tiles.push_back(entry.second);
+  return tiles;
 }
 
 static double visible_pairs(const Scene& scene) {
@@ -301,9 +343,10 @@ __global__ void reference(AttentionArgs args, const int2* row_blocks, int dim, i
   if (lane == 0) lse[size_t(row) * args.heads + head] = sum > 0 ? float((greatest + log2(sum)) * M_LN2) : -INFINITY;
 }
 
-// Brings partial results together; tile i of `first` has partial results first[i] .. first[i] + splits.
-__global__ void combine(AttentionArgs args, const Tile* tiles, int splits, int dim) {
+// Brings partial results together: tile.reserved of them, from number tile.partial on.
+__global__ void combine(AttentionArgs args, const Tile* tiles, int dim) {
   const Tile tile = tiles[blockIdx.x];
+  const int splits = tile.reserved;
   const int group = args.heads / args.kv_heads, kv_head = blockIdx.y, m = blockIdx.z;
   if (m >= tile.rows * group) return;
   float greatest = -INFINITY, sum = 0, value = 0;
@@ -446,11 +489,10 @@ static Result run(Device& device, const vector<Tile>& tiles, int blocks_at_once 
   return {device.out.read(), device.lse.read()};
 }
 
-static Result run_split(Device& device, int rows, int splits) {
-  const vector<Tile> tiles = cut(device.scene, rows, 0, splits);
+static Result run_split(Device& device, const vector<Tile>& tiles) {
   vector<Tile> firsts;
   for (const Tile& tile : tiles)
-    if (tile.partial % splits == 0) firsts.push_back(tile);
+    if (tile.partial >= 0 && tile.reserved > 0) firsts.push_back(tile);
   Buffer<Tile> on_device(tiles), firsts_on_device(firsts);
   const size_t partial_rows = tiles.size() * device.scene.kv_heads * 128;
   Buffer<float> partial_out(partial_rows * device.scene.dim);
@@ -461,8 +503,9 @@ static Result run_split(Device& device, int rows, int splits) {
   device.args.partial_sums = partial_sums.data;
   device.poison();
   device.launch(on_device);
-  combine<<<dim3(unsigned(firsts.size()), device.scene.kv_heads, 128), device.scene.dim>>>(
-      device.args, firsts_on_device.data, splits, device.scene.dim);
+  if (!firsts.empty())
+    combine<<<dim3(unsigned(firsts.size()), device.scene.kv_heads, 128), device.scene.dim>>>(
+        device.args, firsts_on_device.data, device.scene.dim);
   CUDA(cudaGetLastError());
   CUDA(cudaDeviceSynchronize());
   return {device.out.read(), device.lse.read()};
@@ -497,28 +540,38 @@ static bool check(const Scene& scene, uint64_t seed) {
   Buffer<int2> row_blocks_on_device(row_blocks);
   Buffer<float> out(device.out.count), lse(device.lse.count);
   device.args.pool = device.pool.data;
-  reference<<<dim3(device.rows, device.heads), 32>>>(device.args, row_blocks_on_device.data, scene.dim, scene.spikes,
-                                                     out.data, lse.data);
-  CUDA(cudaGetLastError());
-  CUDA(cudaDeviceSynchronize());
-
-  const vector<float> expected = out.read(), expected_lse = lse.read();
+  // Against exact rotation, and against rotated queries rounded as the kernel rounds them: that has to fit closely.
+  vector<float> expected[2], expected_lse[2];
+  for (int rounded = 0; rounded < 2; ++rounded) {
+    reference<<<dim3(device.rows, device.heads), 32>>>(device.args, row_blocks_on_device.data, scene.dim, rounded,
+                                                       out.data, lse.data);
+    CUDA(cudaGetLastError());
+    CUDA(cudaDeviceSynchronize());
+    expected[rounded] = out.read();
+    expected_lse[rounded] = lse.read();
+  }
   const int rows = TILE_ROWS / scene.group;
   const Result whole = run(device, cut(scene, rows, 0, 1));
-  const Errors errors = compare(whole, expected, expected_lse);
+  const Errors errors = compare(whole, expected[0], expected_lse[0]);
+  const Errors close = compare(whole, expected[1], expected_lse[1]);
   const bool again = run(device, cut(scene, rows, 0, 1)) == whole;
   const bool shifted = run(device, cut(scene, rows, rows / 3 + 1, 1)) == whole;
   const bool narrow = run(device, cut(scene, std::max(1, rows / 2 - 1), 1, 1)) == whole;
   const bool alone = device.rows > 3000 || run(device, cut(scene, 1, 0, 1)) == whole;
   const bool fewer = run(device, cut(scene, rows, 0, 1), device.multiprocessors) == whole;
-  const Errors split = compare(run_split(device, rows, 3), expected, expected_lse);
-  const bool good = errors.out <= 5e-3 && errors.lse <= 5e-3 && split.out <= 5e-3 && split.lse <= 5e-3 && again &&
-                    shifted && narrow && alone && fewer;
-  std::printf("%-28s d%-3d g%-2d %s rows %5d blocks %4d  out %.2e lse %.1e  split %.2e %.1e  same%s%s%s%s%s  %s\n",
-              scene.name.c_str(), scene.dim, scene.group, scene.interleaved ? "il" : "hf", device.rows,
-              int(scene.blocks.size()), errors.out, errors.lse, split.out, split.lse, again ? " again" : " AGAIN!",
-              shifted ? " shifted" : " SHIFTED!", narrow ? " narrow" : " NARROW!", alone ? " alone" : " ALONE!",
-              fewer ? " fewer" : " FEWER!", good ? "ok" : "FAILED");
+  const Errors split = compare(run_split(device, cut(scene, rows, 0, 3)), expected[1], expected_lse[1]);
+  const Errors balanced = compare(run_split(device, cut_balanced(scene, rows, 40)), expected[1], expected_lse[1]);
+  // Spikes: weights hang on the rounding of the queries, so that only the close comparison says something.
+  const bool good = (scene.spikes || (errors.out <= 5e-3 && errors.lse <= 1.5e-2)) && close.out <= 3e-3 &&
+                    close.lse <= 5e-5 && split.out <= 3e-3 && split.lse <= 5e-5 &&
+                    balanced.out <= 3e-3 && balanced.lse <= 5e-5 && again && shifted && narrow && alone &&
+                    fewer;
+  std::printf(
+      "%-22s d%-3d g%-2d %s rows %5d blocks %4d out %.2e lse %.1e close %.2e %.1e split %.2e %.1e same%s%s%s%s%s %s\n",
+      scene.name.c_str(), scene.dim, scene.group, scene.interleaved ? "il" : "hf", device.rows, int(scene.blocks.size()),
+      errors.out, errors.lse, close.out, close.lse, split.out, split.lse, again ? " again" : " AGAIN!",
+      shifted ? " shifted" : " SHIFTED!", narrow ? " narrow" : " NARROW!", alone ? " alone" : " ALONE!",
+      fewer ? " fewer" : " FEWER!", good ? "ok" : "FAILED");
   std::fflush(stdout);
   return good;
 }
@@ -604,8 +657,12 @@ static bool check_all() {
 static float median_ms(const std::function<void(int)>& launch, int repeats) {
   vector<cudaEvent_t> events(repeats + 1);
   for (auto& event : events) CUDA(cudaEventCreate(&event));
-  for (int i = 0; i < 4; ++i) launch(i);
-  CUDA(cudaDeviceSynchronize());
+  // Long enough for the clocks to settle at what the card's power allows.
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; std::chrono::steady_clock::now() - start < std::chrono::milliseconds(120); ++i) {
+    launch(i);
+    if (i % 8 == 7) CUDA(cudaDeviceSynchronize());
+  }
   for (int i = 0; i < repeats; ++i) {
     CUDA(cudaEventRecord(events[i]));
     launch(i);
@@ -619,8 +676,9 @@ static float median_ms(const std::function<void(int)>& launch, int repeats) {
   return times[repeats / 2];
 }
 
-// Times a scene whole, with as many blocks as multiprocessors, and split if `splits` > 1 (with bringing together).
-static void time_scene(const Scene& scene, int splits, vector<std::string>& table) {
+// Times a scene: one block for each tile and head; as many blocks as multiprocessors; with tiles cut over blocks, alone
+// and with what brings them together.
+static void time_scene(const Scene& scene, bool split, vector<std::string>& table) {
   const int copies = scene.pages > 300 ? 2 : 4;
   Device device(scene, 5, copies);
   const int rows = TILE_ROWS / scene.group;
@@ -628,37 +686,40 @@ static void time_scene(const Scene& scene, int splits, vector<std::string>& tabl
   const int repeats = 24;
   const auto report = [&](const char* how, float ms) {
     char line[200];
-    std::snprintf(line, sizeof line, "%-30s d%-3d %-9s %9.1f us %7.1f TFLOP/s", scene.name.c_str(), scene.dim, how,
+    std::snprintf(line, sizeof line, "%-22s d%-3d %-18s %9.1f us %7.1f TFLOP/s", scene.name.c_str(), scene.dim, how,
                   ms * 1e3, flops / ms / 1e9);
     table.push_back(line);
   };
   {
     Buffer<Tile> tiles(cut(scene, rows, 0, 1));
-    report("whole", median_ms([&](int i) { device.launch(tiles, i % copies); }, repeats));
-    report("whole", median_ms([&](int i) { device.launch(tiles, i % copies); }, repeats));
-    report("fewer", median_ms([&](int i) { device.launch(tiles, i % copies, device.multiprocessors); }, repeats));
+    report("block an item", median_ms([&](int i) { device.launch(tiles, i % copies); }, repeats));
+    report("persistent",
+           median_ms([&](int i) { device.launch(tiles, i % copies, device.multiprocessors); }, repeats));
   }
-  if (splits > 1) {
-    const vector<Tile> cut_tiles = cut(scene, rows, 0, splits);
-    vector<Tile> firsts;
-    for (const Tile& tile : cut_tiles)
-      if (tile.partial % splits == 0) firsts.push_back(tile);
-    Buffer<Tile> tiles(cut_tiles), firsts_on_device(firsts);
-    const size_t partial_rows = cut_tiles.size() * scene.kv_heads * 128;
-    Buffer<float> partial_out(partial_rows * scene.dim);
-    Buffer<float2> partial_sums(partial_rows);
-    device.args.partial_out = partial_out.data;
-    device.args.partial_sums = partial_sums.data;
-    const std::string how = "split " + std::to_string(splits);
-    report(how.c_str(), median_ms([&](int i) { device.launch(tiles, i % copies); }, repeats));
-    report((how + "+").c_str(), median_ms(
-                           [&](int i) {
-                             device.launch(tiles, i % copies);
-                             combine<<<dim3(unsigned(firsts.size()), scene.kv_heads, 128), scene.dim>>>(
-                                 device.args, firsts_on_device.data, splits, scene.dim);
-                           },
-                           repeats));
+  if (!split) return;
+  const vector<Tile> cut_tiles = cut_balanced(scene, rows, device.multiprocessors);
+  vector<Tile> firsts;
+  int partials = 0;
+  for (const Tile& tile : cut_tiles) {
+    if (tile.partial < 0) continue;
+    ++partials;
+    if (tile.reserved > 0) firsts.push_back(tile);
   }
+  if (firsts.empty()) return;
+  Buffer<Tile> tiles(cut_tiles), firsts_on_device(firsts);
+  const size_t partial_rows = size_t(partials) * scene.kv_heads * 128;
+  Buffer<float> partial_out(partial_rows * scene.dim);
+  Buffer<float2> partial_sums(partial_rows);
+  device.args.partial_out = partial_out.data;
+  device.args.partial_sums = partial_sums.data;
+  report("balanced", median_ms([&](int i) { device.launch(tiles, i % copies, device.multiprocessors); }, repeats));
+  report("balanced, combined", median_ms(
+                                   [&](int i) {
+                                     device.launch(tiles, i % copies, device.multiprocessors);
+                                     combine<<<dim3(unsigned(firsts.size()), scene.kv_heads, 128), scene.dim>>>(
+                                         device.args, firsts_on_device.data, scene.dim);
+                                   },
+                                   repeats));
 }
 
 // 8 documents of 1024 with `repaired` of their rows, and 64 fresh ones.
@@ -688,26 +749,43 @@ static void time_all() {
   for (int dim : {128, 64}) {
     Scene prefill = scene_of("causal 8192", dim, 8, 4, 0);
     add_prefill(prefill, 8192, 0);
-    time_scene(prefill, 1, table);
+    time_scene(prefill, false, table);
     if (dim == 128) {
       Scene longer = scene_of("causal 32768", dim, 8, 4, 0);
       add_prefill(longer, 32768, 0);
-      time_scene(longer, 1, table);
+      time_scene(longer, false, table);
     }
-    time_scene(repair_scene(dim, 820), 1, table);
-    time_scene(repair_scene(dim, 820), 2, table);
-    time_scene(repair_scene(dim, 0), 8, table);
+    time_scene(repair_scene(dim, 820), true, table);
+    time_scene(repair_scene(dim, 0), true, table);
     if (dim == 128) {
       Random random(11);
       Scene many = scene_of("repair 200 x 20", dim, 8, 4, 0);
       add_blended(many, random, 0, vector<Document>(200, Document{20, .1}), 64, false, 0);
-      time_scene(many, 1, table);
+      time_scene(many, true, table);
       Scene batch = scene_of("32 of causal 1024", dim, 8, 4, 0);
       for (int i = 0; i < 32; ++i) add_prefill(batch, 1024, 0);
-      time_scene(batch, 1, table);
+      time_scene(batch, false, table);
     }
   }
+  std::printf("\n");
   for (const std::string& line : table) std::printf("%s\n", line.c_str());
+}
+
+// A few launches for a profiler.
+static void profile() {
+  for (int slots : {8192, 32768}) {
+    Scene scene = scene_of("", 128, 8, 4, 0);
+    add_prefill(scene, slots, 0);
+    Device device(scene, 5);
+    Buffer<Tile> tiles(cut(scene, 32, 0, 1));
+    for (int i = 0; i < 2; ++i) device.launch(tiles, 0, i ? 0 : device.multiprocessors);
+    CUDA(cudaDeviceSynchronize());
+  }
+  const Scene repair = repair_scene(128, 820);
+  Device device(repair, 5);
+  Buffer<Tile> tiles(cut(device.scene, 32, 0, 1));
+  for (int i = 0; i < 2; ++i) device.launch(tiles, 0, i ? 0 : device.multiprocessors);
+  CUDA(cudaDeviceSynchronize());
 }
 
 int main(int count, char** words) {
@@ -717,6 +795,7 @@ int main(int count, char** words) {
     if (word == "check") good &= check_all();
     if (word == "small") good &= check_small();
     if (word == "time") time_all();
+    if (word == "profile") profile();
   }
   return good ? 0 : 1;
 }

@@ -9,13 +9,7 @@ pub struct Buffer<T> {
     address: u64,
 }
 
-impl<T: DeviceRepr> Buffer<T> {
-    pub(super) fn new(slice: CudaSlice<T>) -> Self {
-        let stream: Arc<CudaStream> = Arc::clone(slice.stream());
-        let address = slice.device_ptr(&stream).0;
-        Self { slice, address }
-    }
-
+impl<T> Buffer<T> {
     /// Elements.
     pub fn len(&self) -> usize {
         self.slice.len()
@@ -24,6 +18,14 @@ impl<T: DeviceRepr> Buffer<T> {
     /// Whether it holds nothing.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl<T: DeviceRepr> Buffer<T> {
+    pub(super) fn new(slice: CudaSlice<T>) -> Self {
+        let stream: Arc<CudaStream> = Arc::clone(slice.stream());
+        let address = slice.device_ptr(&stream).0;
+        Self { slice, address }
     }
 
     pub(super) fn slice(&self) -> &CudaSlice<T> {

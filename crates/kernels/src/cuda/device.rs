@@ -27,6 +27,15 @@ pub struct Device {
 }
 
 impl Device {
+    /// Devices that can be opened; 0 without a driver or the libraries.
+    pub fn count() -> usize {
+        let found = check_libraries().and_then(|()| Ok(CudaContext::device_count()?));
+        found
+            .ok()
+            .and_then(|count| usize::try_from(count).ok())
+            .unwrap_or(0)
+    }
+
     /// Opens device number `ordinal` and loads all kernels.
     pub fn open(ordinal: usize) -> Result<Self, CudaError> {
         check_libraries()?;
@@ -98,10 +107,21 @@ impl Device {
 
     /// Copies the first elements of `buffer` into `to` and waits for them.
     pub fn download<T: DeviceRepr>(&self, buffer: &Buffer<T>, to: &mut [T]) -> Result<(), CudaError> {
+        self.download_from(buffer, 0, to)
+    }
+
+    /// The same from element `first` on.
+    pub fn download_from<T: DeviceRepr>(
+        &self,
+        buffer: &Buffer<T>,
+        first: usize,
+        to: &mut [T],
+    ) -> Result<(), CudaError> {
         if to.is_empty() {
             return Ok(());
         }
-        self.stream.memcpy_dtoh(&buffer.slice().slice(0..to.len()), to)?;
+        let from = buffer.slice().slice(first..first + to.len());
+        self.stream.memcpy_dtoh(&from, to)?;
         self.wait()
     }
 

@@ -24,8 +24,6 @@ pub struct Weight {
     pub outputs: usize,
     /// Elements of an input row.
     pub inputs: usize,
-    /// Added to every result row, `[outputs]`.
-    pub bias: Option<Buffer<bf16>>,
 }
 
 /// Matrix products on one device.
@@ -77,11 +75,11 @@ impl Products {
         })
     }
 
-    /// `out = x · weightᵀ + bias`: `x: [rows, inputs]`, `out: [rows, outputs]`.
+    /// `out = x · weightᵀ + bias`: `x: [rows, inputs]`, `out: [rows, outputs]`, `bias: [outputs]`.
     pub fn multiply(
         &mut self,
         device: &Device,
-        weight: &Weight,
+        (weight, bias): (&Weight, Option<&Buffer<bf16>>),
         x: &Buffer<bf16>,
         rows: usize,
         out: &mut Buffer<bf16>,
@@ -90,7 +88,7 @@ impl Products {
         holds(out, rows * weight.outputs);
         self.run(
             device,
-            weight,
+            (weight, bias),
             x.address(),
             rows,
             (out.address(), Output::Bf16),
@@ -111,7 +109,7 @@ impl Products {
         holds(out, rows * weight.outputs);
         self.run(
             device,
-            weight,
+            (weight, None),
             x.address(),
             rows,
             (out.address(), Output::F32),
@@ -132,7 +130,7 @@ impl Products {
         holds(sum, rows * weight.outputs);
         self.run(
             device,
-            weight,
+            (weight, None),
             x.address(),
             rows,
             (sum.address(), Output::F32),
@@ -143,7 +141,7 @@ impl Products {
     fn run(
         &mut self,
         device: &Device,
-        weight: &Weight,
+        (weight, bias): (&Weight, Option<&Buffer<bf16>>),
         x: u64,
         rows: usize,
         (out, result): (u64, Output),
@@ -157,7 +155,7 @@ impl Products {
             outputs: weight.outputs,
             inputs: weight.inputs,
             result,
-            bias: weight.bias.is_some(),
+            bias: bias.is_some(),
         };
         if !self.plans.contains_key(&shape) {
             let plan = self.plan(shape)?;
@@ -166,7 +164,7 @@ impl Products {
         let plan = &self.plans[&shape];
         let input = layout(sys::cudaDataType::CUDA_R_16BF, weight.inputs, rows)?;
         let output = layout(result.data_type(), weight.outputs, rows)?;
-        if let Some(bias) = &weight.bias {
+        if let Some(bias) = bias {
             let attribute = sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
             set(plan.operation, attribute, &bias.address())?;
         }

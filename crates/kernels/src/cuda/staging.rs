@@ -42,6 +42,19 @@ impl<T> Section<T> {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+
+    /// Some of the elements.
+    pub fn range(&self, range: std::ops::Range<usize>) -> Self {
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "a range beyond a section"
+        );
+        Self {
+            offset: self.offset + range.start * size_of::<T>(),
+            len: range.len(),
+            element: self.element,
+        }
+    }
 }
 
 /// Plain numbers without padding.

@@ -4,7 +4,7 @@ use medley_backend::Batch;
 
 /// Numbers of the rows that are running, one element a row.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rows {
+pub(crate) struct Rows {
     /// Index into the batch's rows, ascending.
     pub index: Vec<usize>,
     pub positions: Vec<u32>,
@@ -43,18 +43,20 @@ impl Rows {
     }
 }
 
-/// Rows whose logits are wanted, ascending, each once.
-pub(super) fn with_logits(batch: &Batch) -> Vec<usize> {
-    ascending(batch.logits.clone())
+/// Rows whose next token is asked for, ascending, each once.
+pub(crate) fn that_go_on(batch: &Batch) -> Vec<usize> {
+    ascending(batch.logits.iter().chain(&batch.best).copied().collect())
 }
 
-/// Rows that must attend in the last layer: those with logits and the probed ones.
-pub(super) fn attending_last(batch: &Batch) -> Vec<usize> {
+/// Rows that must attend in the last layer: those that go on and the probed ones.
+pub(crate) fn attending_last(batch: &Batch) -> Vec<usize> {
     let probed = batch
         .probes
         .iter()
         .flat_map(|probe| probe.rows.iter().map(|row| row.row));
-    ascending(batch.logits.iter().copied().chain(probed).collect())
+    let mut rows = that_go_on(batch);
+    rows.extend(probed);
+    ascending(rows)
 }
 
 fn ascending(mut rows: Vec<usize>) -> Vec<usize> {

@@ -3,7 +3,7 @@
 use medley_backend::{BackendError, Batch, Depth, Probe};
 
 /// Refuses layers, slots, probes and parts that do not exist.
-pub(super) fn against_model(batch: &Batch, pages: usize, layers: usize) -> Result<(), BackendError> {
+pub(crate) fn against_model(batch: &Batch, pages: usize, layers: usize) -> Result<(), BackendError> {
     if let Depth::Keys(layer) = batch.depth
         && layer >= layers
     {

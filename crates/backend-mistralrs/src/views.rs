@@ -4,7 +4,7 @@ use medley_backend::{Batch, Part, PartKind};
 use medley_kernels::cpu::attention::{PartView, Positions};
 
 /// The numbers of every part of every sequence; views borrow from it.
-pub(super) struct PartNumbers<'a> {
+pub(crate) struct PartNumbers<'a> {
     sequences: Vec<Vec<Numbers<'a>>>,
 }
 

@@ -1,0 +1,253 @@
+//! A batch as the device reads it.
+//!
+//! Rows run in the order of their sequences and positions, so that rows of one sequence are neighbours. In the last layer
+//! only rows that something is asked of go on.
+
+use medley_backend::{BackendError, Batch, Depth, PartKind};
+use medley_kernels::cuda::attention::{MassPlan, Plan};
+use medley_kernels::cuda::{Planner, Section, SequenceBlocks, Staging};
+
+use crate::rows;
+use crate::views::PartNumbers;
+
+/// A batch on its way to the device.
+pub(super) struct Step {
+    pub rows: usize,
+    pub tokens: Section<u32>,
+    pub positions: Section<i32>,
+    pub slots: Section<u32>,
+    /// All rows, all layers but the last.
+    pub all: Attending,
+    /// The last layer, if not all rows attend in it.
+    pub last: Option<Last>,
+    /// Rows that go on behind the last layer's attention, among those that attend; `None` if all do.
+    pub going_on: Option<GoingOn>,
+    /// Batch rows behind the last layer's attention, in their order.
+    pub wanted: Vec<usize>,
+    /// 0, 1, 2, .. as many as there are of those.
+    pub numbers: Section<u32>,
+    /// Where each probe's masses stand: for every part the place of its first slot.
+    pub masses: Vec<Vec<usize>>,
+    /// Places of masses in use.
+    pub mass_slots: usize,
+    pub compared: Compared,
+}
+
+/// What rows attend to.
+#[derive(Clone, Copy)]
+pub(super) struct Attending {
+    pub plan: Plan,
+    pub masses: MassPlan,
+}
+
+/// Rows that attend in the last layer.
+pub(super) struct Last {
+    /// Among all rows.
+    pub rows: Section<u32>,
+    pub attending: Attending,
+}
+
+/// Rows that go on behind the last layer's attention.
+pub(super) struct GoingOn {
+    /// Among those that attend in the last layer.
+    pub of_attending: Section<u32>,
+    /// Among all rows.
+    pub of_all: Section<u32>,
+}
+
+/// Keys to compare.
+pub(super) struct Compared {
+    pub rows: Section<u32>,
+    pub slots: Section<u32>,
+    pub rotated_at: Section<i32>,
+}
+
+/// Shape of the tiles that rows are cut into.
+#[derive(Clone, Copy)]
+pub(super) struct Tiling {
+    /// Query heads a key head.
+    pub group: usize,
+    /// Most rows of a tile.
+    pub rows: usize,
+    /// Positions that have rotary angles.
+    pub positions: usize,
+}
+
+impl Step {
+    /// Plans a checked batch and puts its numbers into the staging area.
+    pub fn plan(batch: &Batch, staging: &mut Staging, tiling: Tiling) -> Result<Self, BackendError> {
+        check_positions(batch, tiling.positions)?;
+        let order = Order::of(batch);
+        let parts = PartNumbers::new(batch);
+        let picture = Picture {
+            batch,
+            numbers: &parts,
+            order: &order,
+            tiling,
+        };
+        let running = |of: fn(&medley_backend::Row) -> u32| -> Vec<u32> {
+            order.rows.iter().map(|&row| of(&batch.rows[row])).collect()
+        };
+        let tokens = staging.add(&running(|row| row.token.0));
+        let slots = staging.add(&running(|row| row.slot.0));
+        let positions: Vec<i32> = order
+            .rows
+            .iter()
+            .map(|&row| batch.rows[row].position.0 as i32)
+            .collect();
+        let positions = staging.add(&positions);
+
+        let (all, masses, mass_slots) =
+            picture.attending(&(0..order.rows.len()).collect::<Vec<_>>(), staging);
+        let (last, going_on, wanted) = match batch.depth {
+            Depth::Full => picture.last(staging),
+            Depth::Keys(_) => (None, None, Vec::new()),
+        };
+        let numbers: Vec<u32> = (0..wanted.len() as u32).collect();
+        Ok(Self {
+            numbers: staging.add(&numbers),
+            rows: order.rows.len(),
+            tokens,
+            positions,
+            slots,
+            all,
+            last,
+            going_on,
+            wanted,
+            masses,
+            mass_slots,
+            compared: picture.compared(staging),
+        })
+    }
+
+    /// What rows attend to in the last layer.
+    pub fn last_attending(&self) -> &Attending {
+        self.last.as_ref().map_or(&self.all, |last| &last.attending)
+    }
+}
+
+fn check_positions(batch: &Batch, positions: usize) -> Result<(), BackendError> {
+    let rows = batch.rows.iter().map(|row| row.position.0);
+    let mut rotated = rows.chain(batch.deviations.iter().map(|d| d.rotated_at.0));
+    match rotated.find(|&position| position as usize >= positions) {
+        Some(position) => Err(BackendError::Invalid(format!(
+            "position {position} is beyond the longest sequence of {positions} tokens"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The order in which rows run.
+struct Order {
+    /// Batch rows.
+    rows: Vec<usize>,
+    /// Place of each batch row.
+    places: Vec<usize>,
+}
+
+impl Order {
+    fn of(batch: &Batch) -> Self {
+        let mut rows: Vec<_> = (0..batch.rows.len()).collect();
+        rows.sort_by_key(|&row| (batch.rows[row].sequence, batch.rows[row].position));
+        let mut places = vec![0; rows.len()];
+        rows.iter()
+            .enumerate()
+            .for_each(|(place, &row)| places[row] = place);
+        Self { rows, places }
+    }
+}
+
+struct Picture<'a> {
+    batch: &'a Batch,
+    numbers: &'a PartNumbers<'a>,
+    order: &'a Order,
+    tiling: Tiling,
+}
+
+impl Picture<'_> {
+    /// Attention of the rows at `places` (ascending), which are numbered in this order.
+    fn attending(&self, places: &[usize], staging: &mut Staging) -> (Attending, Vec<Vec<usize>>, usize) {
+        let mut planner = Planner::new(self.tiling.group, self.tiling.rows);
+        let views = self.numbers.views();
+        let row_of = |place: usize| &self.batch.rows[self.order.rows[place]];
+        for rows in places.chunk_by(|&a, &b| row_of(a).sequence == row_of(b).sequence) {
+            let blocks = planner.parts(&views[row_of(rows[0]).sequence], &[]);
+            let positions: Vec<_> = rows.iter().map(|&place| row_of(place).position.0).collect();
+            planner.rows(&positions, &blocks);
+        }
+        let masses = self.batch.probes.iter().map(|probe| {
+            let parts = &self.batch.sequences[probe.sequence].parts;
+            let scored: Vec<_> = parts
+                .iter()
+                .map(|part| matches!(part.kind, PartKind::Document { .. }))
+                .collect();
+            let blocks = planner.parts(&views[probe.sequence], &scored);
+            let number = |row: usize| places.binary_search(&self.order.places[row]).ok();
+            let rows = probe.rows.iter();
+            let rows = rows.filter_map(|row| Some((number(row.row)?, row.weight, row.except)));
+            planner.masses(rows, &blocks);
+            first_masses(&planner, &blocks)
+        });
+        let masses = masses.collect();
+        let (plan, mass_plan) = planner.stage(staging);
+        let attending = Attending {
+            plan,
+            masses: mass_plan,
+        };
+        (attending, masses, planner.mass_slots())
+    }
+
+    /// Who attends in the last layer and who goes on behind it.
+    fn last(&self, staging: &mut Staging) -> (Option<Last>, Option<GoingOn>, Vec<usize>) {
+        let places = |rows: Vec<usize>| {
+            let mut places: Vec<_> = rows.into_iter().map(|row| self.order.places[row]).collect();
+            places.sort_unstable();
+            places
+        };
+        let attending = places(rows::attending_last(self.batch));
+        let going_on = places(rows::that_go_on(self.batch));
+        let wanted = going_on.iter().map(|&place| self.order.rows[place]).collect();
+        let last = (attending.len() < self.order.rows.len()).then(|| Last {
+            rows: staging.add(&words(&attending)),
+            attending: self.attending(&attending, staging).0,
+        });
+        let behind = (going_on.len() < self.order.rows.len()).then(|| {
+            let of_attending = going_on
+                .iter()
+                .filter_map(|place| attending.binary_search(place).ok());
+            GoingOn {
+                of_attending: staging.add(&words(&of_attending.collect::<Vec<_>>())),
+                of_all: staging.add(&words(&going_on)),
+            }
+        });
+        (last, behind, wanted)
+    }
+
+    fn compared(&self, staging: &mut Staging) -> Compared {
+        let deviations = || self.batch.deviations.iter();
+        let rows: Vec<_> = deviations().map(|d| self.order.places[d.row] as u32).collect();
+        let slots: Vec<_> = deviations().map(|d| d.reference.0).collect();
+        let rotated_at: Vec<_> = deviations().map(|d| d.rotated_at.0 as i32).collect();
+        Compared {
+            rows: staging.add(&rows),
+            slots: staging.add(&slots),
+            rotated_at: staging.add(&rotated_at),
+        }
+    }
+}
+
+/// For every part the place of its first slot among the masses; 0 for parts that are not scored.
+fn first_masses(planner: &Planner, blocks: &SequenceBlocks) -> Vec<usize> {
+    let first = |part: &std::ops::Range<usize>| {
+        if part.is_empty() {
+            0
+        } else {
+            planner.mass_of(part.start)
+        }
+    };
+    blocks.parts.iter().map(first).collect()
+}
+
+fn words(numbers: &[usize]) -> Vec<u32> {
+    numbers.iter().map(|&n| n as u32).collect()
+}
