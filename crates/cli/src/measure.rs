@@ -103,7 +103,7 @@ pub async fn bench_gpu(arguments: GpuArgs, config: ModelConfig) -> Result<()> {
     let engine = model::start_random(Shape::LLAMA_8B, ordinal, config.gpu_memory, &config.limits)?;
     let options = gpu::Options {
         rounds: arguments.rounds,
-        ratios: arguments.ratios.iter().map(|ratio| ratio.get()).collect(),
+        ratios: arguments.ratios,
         only: arguments.only,
         relative_error: None,
     };

@@ -78,7 +78,7 @@ fn on_device(device: &Device, scene: &Scene) -> Results {
     let mut attention = Attention::new(device, heads, call.scale)
         .expect("attention")
         .expect("a head size");
-    let mut planner = Planner::new(attention.group(), attention.tile_rows());
+    let mut planner = Planner::new(attention.tiling());
     let blocks: Vec<_> = views
         .iter()
         .map(|parts| planner.parts(parts, &vec![true; parts.len()]))
@@ -100,7 +100,7 @@ fn on_device(device: &Device, scene: &Scene) -> Results {
     staging.send(device).expect("sent");
 
     let qkv: Buffer<bf16> = device.upload(&joint(scene, heads)).expect("queries");
-    let pages = device.upload(&halves(&scene.pool)).expect("pages");
+    let pages = device.pages_of(&halves(&scene.pool), heads).expect("pages");
     let angles = device.angles(&scene.rope, 2048).expect("angles");
     let layer = Layer {
         qkv: &qkv,

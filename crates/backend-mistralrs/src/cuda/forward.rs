@@ -8,7 +8,7 @@ use medley_kernels::cuda::attention::Layer as AttentionLayer;
 use medley_kv::TokenId;
 
 use super::CudaBackend;
-use super::step::{Attending, Step, Tiling};
+use super::step::{Attending, Step};
 
 /// Rows whose logits are in memory at a time.
 const LOGIT_ROWS: usize = 256;
@@ -24,12 +24,8 @@ impl CudaBackend {
             });
         }
         self.staging.clear();
-        let tiling = Tiling {
-            group: self.attention.group(),
-            rows: self.attention.tile_rows(),
-            positions: self.angles.positions(),
-        };
-        let step = Step::plan(batch, &mut self.staging, tiling)?;
+        let (tiling, longest) = (self.attention.tiling(), self.angles.positions());
+        let step = Step::plan(batch, &mut self.staging, tiling, longest)?;
         self.compute(batch, &step, scores)
             .map_err(|error| BackendError::Device(explain(&error)))
     }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use medley_backend::{Backend, BackendError, Batch, Outcome, Part, PartKind, Row, Sequence};
 use medley_kernels::cuda::attention::Attention;
 use medley_kernels::cuda::gemm::Products;
-use medley_kernels::cuda::ops::{Angles, Heads, Pages};
-use medley_kernels::cuda::{Buffer, CudaError, Device, Memory, Staging, bf16};
+use medley_kernels::cuda::ops::{Angles, Heads};
+use medley_kernels::cuda::{CudaError, Device, Memory, Pages, Staging, bf16, page_len};
 use medley_kv::{KvDtype, KvGeometry, PAGE_TOKENS, PageId, Position, SlotId, TokenId};
 
 use crate::config::Config;
@@ -82,9 +82,10 @@ impl CudaBackend {
         let products = Products::new(&device)?;
         let scratch = Scratch::new(&device, &config, STEP_ROWS)?;
         let staging = Staging::new(&device, 1 << 20)?;
-        let count = pages_within(pool, &config, device.memory()?)?;
+        let page_bytes = page_len(heads) * size_of::<bf16>() * config.layers;
+        let count = pages_within(pool, page_bytes, device.memory()?)?;
         let pages = (0..config.layers)
-            .map(|_| device.zeros(count * page_len(&config)))
+            .map(|_| device.pages(count, heads))
             .collect::<Result<_, _>>()?;
         let mut backend = Self {
             device,
@@ -162,9 +163,7 @@ impl Backend for CudaBackend {
     }
 
     fn pages(&self) -> usize {
-        self.pages
-            .first()
-            .map_or(0, |pages: &Buffer<bf16>| pages.len() / page_len(&self.config))
+        self.pages.first().map_or(0, Pages::count)
     }
 
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
@@ -172,11 +171,6 @@ impl Backend for CudaBackend {
         crate::check::against_model(batch, self.pages(), self.config.layers)?;
         self.forward(batch)
     }
-}
-
-/// Elements of a page of one layer.
-fn page_len(config: &Config) -> usize {
-    2 * config.key_width() * PAGE_TOKENS
 }
 
 /// Refuses what the kernels are not made for.
@@ -198,8 +192,7 @@ fn head_size(found: usize) -> LoadError {
 }
 
 /// Pages of a pool of this size, given the memory that is free once everything else is there.
-fn pages_within(pool: PoolSize, config: &Config, memory: Memory) -> Result<usize, LoadError> {
-    let page_bytes = page_len(config) * size_of::<bf16>() * config.layers;
+fn pages_within(pool: PoolSize, page_bytes: usize, memory: Memory) -> Result<usize, LoadError> {
     let free = memory.free.saturating_sub(MARGIN);
     let pages = match pool {
         PoolSize::Pages(pages) => pages,

@@ -4,7 +4,7 @@
 //! only rows that something is asked of go on.
 
 use medley_backend::{BackendError, Batch, Depth, PartKind};
-use medley_kernels::cuda::attention::{MassPlan, Plan};
+use medley_kernels::cuda::attention::{MassPlan, Plan, Tiling};
 use medley_kernels::cuda::{Planner, Section, SequenceBlocks, Staging};
 
 use crate::rows;
@@ -62,21 +62,15 @@ pub(super) struct Compared {
     pub rotated_at: Section<i32>,
 }
 
-/// Shape of the tiles that rows are cut into.
-#[derive(Clone, Copy)]
-pub(super) struct Tiling {
-    /// Query heads a key head.
-    pub group: usize,
-    /// Most rows of a tile.
-    pub rows: usize,
-    /// Positions that have rotary angles.
-    pub positions: usize,
-}
-
 impl Step {
-    /// Plans a checked batch and puts its numbers into the staging area.
-    pub fn plan(batch: &Batch, staging: &mut Staging, tiling: Tiling) -> Result<Self, BackendError> {
-        check_positions(batch, tiling.positions)?;
+    /// Plans a checked batch and puts its numbers into the staging area. Positions below `longest` have angles.
+    pub fn plan(
+        batch: &Batch,
+        staging: &mut Staging,
+        tiling: Tiling,
+        longest: usize,
+    ) -> Result<Self, BackendError> {
+        check_positions(batch, longest)?;
         let order = Order::of(batch);
         let parts = PartNumbers::new(batch);
         let picture = Picture {
@@ -167,7 +161,7 @@ struct Picture<'a> {
 impl Picture<'_> {
     /// Attention of the rows at `places` (ascending), which are numbered in this order.
     fn attending(&self, places: &[usize], staging: &mut Staging) -> (Attending, Vec<Vec<usize>>, usize) {
-        let mut planner = Planner::new(self.tiling.group, self.tiling.rows);
+        let mut planner = Planner::new(self.tiling);
         let views = self.numbers.views();
         let row_of = |place: usize| &self.batch.rows[self.order.rows[place]];
         for rows in places.chunk_by(|&a, &b| row_of(a).sequence == row_of(b).sequence) {

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use medley_generate::Generate;
+use medley_kv::Ratio;
 
 pub use report::{Report, Row};
 
@@ -21,7 +22,7 @@ pub struct Options {
     /// Rounds; medians are over them.
     pub rounds: usize,
     /// Ratios at which documents in a new order are blended.
-    pub ratios: Vec<f64>,
+    pub ratios: Vec<Ratio>,
     /// Only work whose name contains one of these; all if there are none.
     pub only: Vec<String>,
     /// What relative error the kernels were found to have, before anything was timed.

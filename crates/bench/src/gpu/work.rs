@@ -120,6 +120,7 @@ impl<'a> Bench<'a> {
         let full = self.full_ms(count * DOCUMENT).await?;
         for ratio in self.options.ratios.clone() {
             let ms = self.warm_ms(&documents, ratio).await?;
+            let ratio = (f64::from(ratio.get()) * 1e4).round() / 1e4;
             self.push(Row {
                 work: work.clone(),
                 ratio: Some(ratio),
@@ -133,11 +134,11 @@ impl<'a> Bench<'a> {
     }
 
     /// Median time to the first token with documents that are resident; the first round makes them so.
-    async fn warm_ms(&mut self, documents: &Documents, ratio: f64) -> Result<f64> {
+    async fn warm_ms(&mut self, documents: &Documents, ratio: Ratio) -> Result<f64> {
         let mut times = Vec::new();
         for round in 0..=self.options.rounds + 1 {
             let prompt = self.prompts.ask(documents)?;
-            let run = self.run_one(prompt, blended(ratio)?, 1).await?;
+            let run = self.run_one(prompt, blended(ratio), 1).await?;
             if round > 1 {
                 ensure!(run.report.tokens.computed == 0, "a document was not resident");
                 times.push(ms(run.first_token().unwrap_or_default()));
@@ -179,7 +180,7 @@ impl<'a> Bench<'a> {
         for _ in 0..self.options.rounds {
             let documents = self.prompts.documents(8, DOCUMENT);
             let prompt = self.prompts.ask(&documents)?;
-            times.push(self.first(prompt, blended(0.1)?).await?);
+            times.push(self.first(prompt, blended(tenth()?)).await?);
         }
         let medley_ms = median_of(&times)?;
         self.push(Row {
@@ -200,7 +201,7 @@ impl<'a> Bench<'a> {
         }
         let documents = self.prompts.documents(200, 20);
         let full = self.full_ms(200 * 20).await?;
-        let medley_ms = self.warm_ms(&documents, 0.1).await?;
+        let medley_ms = self.warm_ms(&documents, tenth()?).await?;
         self.push(Row {
             work,
             ratio: Some(0.1),
@@ -282,9 +283,10 @@ impl<'a> Bench<'a> {
         for ratio in [0.1, 0.04] {
             let prompt = self.prompts.ask(&documents)?;
             let one = prompt.len().div_ceil(PAGE_TOKENS);
-            self.run_one(prompt, blended(ratio)?, 1).await?;
+            let blend = blended(Ratio::new(ratio)?);
+            self.run_one(prompt, blend, 1).await?;
             let requests = (0..16)
-                .map(|_| Ok(request(self.prompts.ask(&documents)?, blended(ratio)?, 64)))
+                .map(|_| Ok(request(self.prompts.ask(&documents)?, blend, 64)))
                 .collect::<Result<Vec<_>>>()?;
             let streams = self
                 .engine
@@ -317,7 +319,7 @@ impl<'a> Bench<'a> {
         // All documents become resident first.
         for four in documents.chunks(8) {
             let prompt = self.prompts.ask(four)?;
-            self.run_one(prompt, blended(0.1)?, 1).await?;
+            self.run_one(prompt, blended(tenth()?), 1).await?;
         }
         let total = (clients * 4).max(8);
         let mut left: Vec<Prompt> = (0..total)
@@ -337,7 +339,7 @@ impl<'a> Bench<'a> {
                 let submitted = Instant::now();
                 let mut events = self
                     .engine
-                    .submit(request(prompt, blended(0.1)?, 64))
+                    .submit(request(prompt, blended(tenth()?), 64))
                     .map_err(|error| anyhow::anyhow!("refused: {error}"))?;
                 let ended = ended.clone();
                 running.push(tokio::spawn(async move {
@@ -389,11 +391,16 @@ fn mode(mode: BlendMode) -> BlendOptions {
     }
 }
 
-fn blended(ratio: f64) -> Result<BlendOptions> {
-    Ok(BlendOptions {
-        ratio: Ratio::new(ratio)?,
+fn blended(ratio: Ratio) -> BlendOptions {
+    BlendOptions {
+        ratio,
         ..BlendOptions::default()
-    })
+    }
+}
+
+/// The ratio of all work that is not measured at several.
+fn tenth() -> Result<Ratio> {
+    Ok(Ratio::new(0.1)?)
 }
 
 fn ms(time: Duration) -> f64 {

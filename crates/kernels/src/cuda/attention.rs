@@ -1,17 +1,18 @@
 //! Attention of rows over paged parts.
 //!
 //! A sequence's parts are a list of [`Block`]s, one a page, in the order of the parts. Rows of one sequence are cut into
-//! [`Tile`]s. Tiles with few rows go to the kernel that is bound by memory and may be cut by blocks too; their partial
-//! results are then merged in a fixed order ([`Merge`]). See `cuda/parts.cuh` for the meaning of every field.
+//! [`Tile`]s. Tiles with few rows go to the kernel that is bound by memory, tiles with many to one that is bound by
+//! arithmetic. Tiles may be cut by blocks too; their partial results are then merged in a fixed order ([`Merge`]). See
+//! `cuda/parts.cuh` for the meaning of every field.
 
 use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
 
 use super::buffer::holds;
 use super::device::HEAD_DIMS;
 use super::launch::{allow_shared, grid, launch};
-use super::ops::{Angles, Heads, Pages};
+use super::ops::{Angles, Heads};
 use super::staging::Plain;
-use super::{Buffer, CudaError, Device, Section, Staging, bf16};
+use super::{Buffer, CudaError, Device, Pages, Section, Staging, bf16};
 use crate::cpu::attention::PAGE_TOKENS;
 
 /// Tile rows (rows × heads of a group) that the memory-bound kernel takes at a time.
@@ -164,12 +165,19 @@ pub struct Plan {
     /// Positions of listed slots.
     pub slot_positions: Section<i32>,
     /// Tiles of many rows.
-    pub many: Section<Tile>,
+    pub many: Tiles,
     /// Tiles of few rows.
-    pub few: Section<Tile>,
-    /// Largest number of tile rows of one of the few.
-    pub few_rows: usize,
-    /// Merges of partial results of the few, and the most rows of one.
+    pub few: Tiles,
+}
+
+/// Tiles for one kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Tiles {
+    /// The tiles.
+    pub tiles: Section<Tile>,
+    /// Largest number of tile rows (rows × heads of a group) of one.
+    pub most_rows: usize,
+    /// Merges of their partial results.
     pub merges: Section<Merge>,
     /// Largest number of rows of a merge.
     pub merge_rows: usize,
@@ -196,9 +204,54 @@ pub struct Attention {
     /// Place of the head size among those that kernels exist for.
     size: usize,
     scale: f32,
-    partial_out: CudaSlice<f32>,
-    partial_sums: CudaSlice<f32>,
-    partials: usize,
+    hopper: bool,
+    many: Partials,
+    few: Partials,
+}
+
+/// How rows are cut into tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiling {
+    /// Query heads a key head.
+    pub group: usize,
+    /// Most rows of a tile of many.
+    pub rows: usize,
+    /// Whether tiles of many may be cut by blocks.
+    pub splits: bool,
+}
+
+/// Room for partial results of tiles of `rows` tile rows.
+struct Partials {
+    rows: usize,
+    count: usize,
+    out: CudaSlice<f32>,
+    sums: CudaSlice<f32>,
+}
+
+impl Partials {
+    fn new(device: &Device, heads: Heads, rows: usize, count: usize) -> Result<Self, CudaError> {
+        let all = count * heads.kv * rows;
+        // SAFETY: every element that is read was written by the same plan.
+        let (out, sums) = unsafe {
+            (
+                device.stream().alloc(all * heads.dim)?,
+                device.stream().alloc(all * 2)?,
+            )
+        };
+        Ok(Self {
+            rows,
+            count,
+            out,
+            sums,
+        })
+    }
+
+    fn reserve(&mut self, device: &Device, heads: Heads, count: usize) -> Result<(), CudaError> {
+        if count > self.count {
+            *self = Self::new(device, heads, self.rows, count.next_power_of_two())?;
+        }
+        Ok(())
+    }
 }
 
 /// Buffers of one layer's attention.
@@ -218,15 +271,16 @@ impl Attention {
             return Ok(None);
         };
         allow_shared(&device.kernels.prefill[size], prefill_shared(heads.dim))?;
-        let partials = 1;
-        let (partial_out, partial_sums) = partial_room(device, heads, partials)?;
+        if let Some(kernels) = &device.kernels.prefill_sm90 {
+            allow_shared(&kernels[size], HOPPER_SHARED[size])?;
+        }
         Ok(Some(Self {
             heads,
             size,
             scale,
-            partial_out,
-            partial_sums,
-            partials,
+            hopper: device.kernels.prefill_sm90.is_some() && heads.query / heads.kv <= HOPPER_GROUP,
+            many: Partials::new(device, heads, HOPPER_ROWS, 1)?,
+            few: Partials::new(device, heads, PARTIAL_FEW, 1)?,
         }))
     }
 
@@ -235,14 +289,15 @@ impl Attention {
         self.heads
     }
 
-    /// Most rows of a tile of many.
-    pub fn tile_rows(&self) -> usize {
-        MANY_ROWS / self.group()
-    }
-
-    /// Query heads a key head.
-    pub fn group(&self) -> usize {
-        self.heads.query / self.heads.kv
+    /// How rows are to be cut.
+    pub fn tiling(&self) -> Tiling {
+        let group = self.heads.query / self.heads.kv;
+        let rows = if self.hopper { HOPPER_ROWS } else { MANY_ROWS };
+        Tiling {
+            group,
+            rows: rows / group,
+            splits: self.hopper,
+        }
     }
 
     /// Attention of all rows of a plan: `out: [rows, heads, dim]`, log-sum-exp `lse: [rows, heads]` if it is wanted.
@@ -257,43 +312,44 @@ impl Attention {
         let rows = plan.positions.len();
         holds(layer.qkv, rows * self.heads.width());
         holds(out, rows * self.heads.query * self.heads.dim);
-        if plan.partials > self.partials {
-            self.partials = plan.partials.next_power_of_two();
-            (self.partial_out, self.partial_sums) = partial_room(device, self.heads, self.partials)?;
-        }
-        let mut args = self.args(device, layer, (staging, plan));
+        let mut args = self.args(layer, (staging, plan));
         args.out = out.address();
         args.lse = lse.map_or(0, |lse| {
             holds(lse, rows * self.heads.query);
             lse.address()
         });
-        self.launch_many(device, args, (staging, plan))?;
-        self.launch_few(device, args, (staging, plan))
+        self.many.reserve(device, self.heads, plan.many.partials)?;
+        self.few.reserve(device, self.heads, plan.few.partials)?;
+        self.launch_many(device, with(args, &self.many, device), layer, (staging, plan))?;
+        self.launch_few(device, with(args, &self.few, device), (staging, plan))
     }
 
     fn launch_many(
         &self,
         device: &Device,
         mut args: Args,
+        layer: &Layer<'_>,
         (staging, plan): (&Staging, &Plan),
     ) -> Result<(), CudaError> {
-        if plan.many.is_empty() {
+        let tiles = &plan.many;
+        if tiles.tiles.is_empty() {
             return Ok(());
         }
-        args.tiles = staging.address(plan.many);
-        args.tiles_count = plan.many.len() as i32;
-        let kernel = &device.kernels.prefill[self.size];
-        launch!(
-            device,
-            kernel,
-            grid(
-                (self.heads.kv, plan.many.len(), 1),
-                128,
-                prefill_shared(self.heads.dim)
-            ),
-            args
-        );
-        Ok(())
+        args.tiles = staging.address(tiles.tiles);
+        args.tiles_count = tiles.tiles.len() as i32;
+        match (&device.kernels.prefill_sm90, layer.pages.map()) {
+            (Some(kernels), Some(map)) if self.hopper => {
+                let blocks = (tiles.tiles.len() * self.heads.kv).min(device.processors() as usize);
+                let grid = grid((blocks, 1, 1), 384, HOPPER_SHARED[self.size]);
+                launch!(device, &kernels[self.size], grid, args, *map);
+            }
+            _ => {
+                let blocks = (self.heads.kv, tiles.tiles.len(), 1);
+                let grid = grid(blocks, 128, prefill_shared(self.heads.dim));
+                launch!(device, &device.kernels.prefill[self.size], grid, args);
+            }
+        }
+        self.merge(device, args, staging, tiles)
     }
 
     fn launch_few(
@@ -302,24 +358,24 @@ impl Attention {
         mut args: Args,
         (staging, plan): (&Staging, &Plan),
     ) -> Result<(), CudaError> {
-        if plan.few.is_empty() {
+        let tiles = &plan.few;
+        if tiles.tiles.is_empty() {
             return Ok(());
         }
-        args.tiles = staging.address(plan.few);
-        args.tiles_count = plan.few.len() as i32;
-        let kernel = &device.kernels.decode[self.size];
-        let columns = plan.few_rows.div_ceil(DECODE_ROWS);
-        launch!(
-            device,
-            kernel,
-            grid((self.heads.kv, plan.few.len(), columns), 128, 0),
-            args
-        );
-        if plan.merges.is_empty() {
+        args.tiles = staging.address(tiles.tiles);
+        args.tiles_count = tiles.tiles.len() as i32;
+        let columns = tiles.most_rows.div_ceil(DECODE_ROWS);
+        let grid = grid((self.heads.kv, tiles.tiles.len(), columns), 128, 0);
+        launch!(device, &device.kernels.decode[self.size], grid, args);
+        self.merge(device, args, staging, tiles)
+    }
+
+    fn merge(&self, device: &Device, args: Args, staging: &Staging, tiles: &Tiles) -> Result<(), CudaError> {
+        if tiles.merges.is_empty() {
             return Ok(());
         }
-        let merges = staging.address(plan.merges);
-        let blocks = (plan.merge_rows * self.heads.query, plan.merges.len(), 1);
+        let merges = staging.address(tiles.merges);
+        let blocks = (tiles.merge_rows * self.heads.query, tiles.merges.len(), 1);
         launch!(
             device,
             &device.kernels.merge,
@@ -343,7 +399,7 @@ impl Attention {
             return Ok(());
         }
         holds(sums, masses.slots);
-        let mut args = self.args(device, layer, (staging, plan));
+        let mut args = self.args(layer, (staging, plan));
         args.lse = lse.address();
         let (tiles, rows) = (staging.address(masses.tiles), staging.address(masses.rows));
         let blocks = (masses.blocks.div_ceil(4), self.heads.kv, masses.tiles.len());
@@ -359,7 +415,7 @@ impl Attention {
         Ok(())
     }
 
-    fn args(&self, device: &Device, layer: &Layer<'_>, (staging, plan): (&Staging, &Plan)) -> Args {
+    fn args(&self, layer: &Layer<'_>, (staging, plan): (&Staging, &Plan)) -> Args {
         Args {
             q: layer.qkv.address(),
             out: 0,
@@ -370,37 +426,44 @@ impl Attention {
             blocks: staging.address(plan.blocks),
             slot_positions: staging.address(plan.slot_positions),
             tiles: 0,
-            partial_out: self.partial_out.device_ptr(device.stream()).0,
-            partial_sums: self.partial_sums.device_ptr(device.stream()).0,
+            partial_out: 0,
+            partial_sums: 0,
             q_stride: self.heads.width() as i32,
             heads: self.heads.query as i32,
             kv_heads: self.heads.kv as i32,
             interleaved: i32::from(layer.angles.interleaved),
             scale_log2: self.scale * std::f32::consts::LOG2_E,
             tiles_count: 0,
-            partial_rows: PARTIAL_ROWS as i32,
+            partial_rows: 0,
         }
     }
 }
 
-/// Tile rows of a tile of many.
+/// Tile rows of a tile of many, for the portable kernel.
 const MANY_ROWS: usize = 64;
 
-/// Tile rows that a partial result has room for.
-pub(super) const PARTIAL_ROWS: usize = 16;
+/// Tile rows of a tile of many, for Hopper's kernel.
+const HOPPER_ROWS: usize = 128;
+
+/// Most query heads a key head that Hopper's kernel takes.
+const HOPPER_GROUP: usize = 16;
+
+/// Tile rows that a partial result of few has room for.
+const PARTIAL_FEW: usize = DECODE_ROWS;
+
+/// Shared memory of a block of Hopper's kernel, by head size.
+const HOPPER_SHARED: [usize; 2] = [171_520, 203_136];
 
 fn prefill_shared(dim: usize) -> usize {
     4 * PAGE_TOKENS * dim * size_of::<bf16>()
 }
 
-fn partial_room(
-    device: &Device,
-    heads: Heads,
-    partials: usize,
-) -> Result<(CudaSlice<f32>, CudaSlice<f32>), CudaError> {
-    let rows = partials * heads.kv * PARTIAL_ROWS;
-    let stream = device.stream();
-    // SAFETY: every element that is read was written by the same plan.
-    let room = unsafe { (stream.alloc(rows * heads.dim)?, stream.alloc(rows * 2)?) };
-    Ok(room)
+/// The arguments with room for partial results.
+fn with(args: Args, partials: &Partials, device: &Device) -> Args {
+    Args {
+        partial_out: partials.out.device_ptr(device.stream()).0,
+        partial_sums: partials.sums.device_ptr(device.stream()).0,
+        partial_rows: partials.rows as i32,
+        ..args
+    }
 }

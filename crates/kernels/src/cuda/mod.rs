@@ -14,6 +14,7 @@ mod error;
 pub mod gemm;
 mod launch;
 pub mod ops;
+mod pages;
 mod planner;
 mod staging;
 
@@ -21,5 +22,6 @@ pub use buffer::Buffer;
 pub use device::{Device, Memory};
 pub use error::CudaError;
 pub use half::bf16;
+pub use pages::{Pages, page_len};
 pub use planner::{Planner, SequenceBlocks};
 pub use staging::{Section, Staging};

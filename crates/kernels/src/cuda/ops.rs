@@ -2,7 +2,7 @@
 
 use super::buffer::holds;
 use super::launch::{grid, launch};
-use super::{Buffer, CudaError, Device, Section, Staging, bf16};
+use super::{Buffer, CudaError, Device, Pages, Section, Staging, bf16};
 
 /// Threads a block in kernels that sum over a row.
 const ROW_THREADS: usize = 256;
@@ -38,9 +38,6 @@ impl Angles {
         self.positions
     }
 }
-
-/// Pages of one layer: `[page, k | v, kv_head, 64, dim]`.
-pub type Pages = Buffer<bf16>;
 
 impl Device {
     /// Angles of the first `positions` positions.

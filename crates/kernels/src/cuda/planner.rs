@@ -1,32 +1,81 @@
 //! From parts and rows to blocks and tiles.
 //!
-//! How a row's keys are cut into partial results depends on its sequence's blocks alone, never on other rows, so that
-//! its sums have one order whatever shares the step.
+//! How a row's keys are cut into partial results depends on its own sequence alone: on its blocks, and on whether few,
+//! some or many of its rows run in the step. So its sums have one order whatever other sequences share the step.
 
 use std::ops::Range;
 
 use super::Staging;
-use super::attention::{Block, DECODE_ROWS, MassPlan, MassRow, MassTile, Merge, PARTIAL_ROWS, Plan, Tile};
+use super::attention::{Block, DECODE_ROWS, MassPlan, MassRow, MassTile, Merge, Plan, Tile, Tiles, Tiling};
 use crate::cpu::attention::{PAGE_TOKENS, PartView, Positions};
 
 /// Blocks of a tile of few rows: two for each warp.
-const CHUNK: usize = 8;
+const FEW_CHUNK: usize = 8;
+
+/// Blocks of a tile of a sequence with some rows: enough tiles to keep a device busy with a question over long parts.
+const SOME_CHUNK: usize = 16;
+
+/// Tiles of a sequence's rows up to which they are some and not many.
+const SOME_TILES: usize = 3;
 
 /// Collects what a step's rows attend to. Rows are numbered in the order in which they are added.
 #[derive(Debug)]
 pub struct Planner {
-    group: usize,
-    tile_rows: usize,
+    tiling: Tiling,
     positions: Vec<i32>,
     blocks: Vec<Block>,
     slot_positions: Vec<i32>,
-    many: Vec<Tile>,
-    few: Vec<Tile>,
-    merges: Vec<Merge>,
-    partials: usize,
+    many: Cut,
+    few: Cut,
     mass_rows: Vec<MassRow>,
     mass_tiles: Vec<MassTile>,
     masses: usize,
+}
+
+/// Tiles for one kernel.
+#[derive(Debug, Default)]
+struct Cut {
+    tiles: Vec<Tile>,
+    merges: Vec<Merge>,
+    partials: usize,
+}
+
+impl Cut {
+    /// Adds a tile, cut every `chunk` blocks.
+    fn add(&mut self, tile: Tile, chunk: usize) {
+        let (begin, end) = (tile.block_begin as usize, tile.block_end as usize);
+        let chunks = (end - begin).div_ceil(chunk);
+        if chunks <= 1 {
+            self.tiles.push(tile);
+            return;
+        }
+        self.merges.push(Merge {
+            first_row: tile.first_row,
+            rows: tile.rows,
+            partial_begin: self.partials as i32,
+            partial_count: chunks as i32,
+        });
+        for begin in (begin..end).step_by(chunk) {
+            self.tiles.push(Tile {
+                block_begin: begin as i32,
+                block_end: (begin + chunk).min(end) as i32,
+                partial: self.partials as i32,
+                ..tile
+            });
+            self.partials += 1;
+        }
+    }
+
+    fn stage(&self, tiles: &[Tile], group: usize, staging: &mut Staging) -> Tiles {
+        let most = |rows: &mut dyn Iterator<Item = i32>| rows.max().unwrap_or(0) as usize;
+        Tiles {
+            most_rows: most(&mut tiles.iter().map(|tile| tile.rows)) * group,
+            tiles: staging.add(tiles),
+            merge_rows: most(&mut self.merges.iter().map(|merge| merge.rows)),
+            merges: staging.add(&self.merges),
+            partials: self.partials,
+        }
+    }
 }
 
 /// Blocks of a sequence that was added.
@@ -45,18 +94,15 @@ impl SequenceBlocks {
 }
 
 impl Planner {
-    /// `group` query heads share a key head; tiles of many rows have at most `tile_rows` rows.
-    pub fn new(group: usize, tile_rows: usize) -> Self {
+    /// Nothing yet, to be cut like this.
+    pub fn new(tiling: Tiling) -> Self {
         Self {
-            group,
-            tile_rows: tile_rows.max(1),
+            tiling,
             positions: Vec::new(),
             blocks: Vec::new(),
             slot_positions: Vec::new(),
-            many: Vec::new(),
-            few: Vec::new(),
-            merges: Vec::new(),
-            partials: 0,
+            many: Cut::default(),
+            few: Cut::default(),
             mass_rows: Vec::new(),
             mass_tiles: Vec::new(),
             masses: 0,
@@ -127,53 +173,32 @@ impl Planner {
     pub fn rows(&mut self, positions: &[u32], blocks: &SequenceBlocks) {
         let first = self.positions.len();
         self.positions.extend(positions.iter().map(|&p| p as i32));
-        let all = blocks.all();
-        match positions.len() * self.group <= DECODE_ROWS {
-            true => self.few_rows(first, positions.len(), all),
-            false => {
-                let rows = first..first + positions.len();
-                rows.clone().step_by(self.tile_rows).for_each(|row| {
-                    let tile = self.tile(row, self.tile_rows.min(rows.end - row), all.clone(), -1);
-                    self.many.push(tile);
-                });
-            }
-        }
-    }
-
-    fn few_rows(&mut self, first: usize, rows: usize, blocks: Range<usize>) {
-        let chunks = blocks.len().div_ceil(CHUNK);
-        if chunks <= 1 {
-            let tile = self.tile(first, rows, blocks, -1);
-            self.few.push(tile);
+        let blocks = blocks.all();
+        if positions.len() * self.tiling.group <= DECODE_ROWS {
+            let tile = self.tile(first, positions.len(), &blocks);
+            self.few.add(tile, FEW_CHUNK);
             return;
         }
-        self.merges.push(Merge {
-            first_row: first as i32,
-            rows: rows as i32,
-            partial_begin: self.partials as i32,
-            partial_count: chunks as i32,
-        });
-        for begin in blocks.clone().step_by(CHUNK) {
-            let tile = self.tile(
-                first,
-                rows,
-                begin..(begin + CHUNK).min(blocks.end),
-                self.partials as i32,
-            );
-            self.few.push(tile);
-            self.partials += 1;
+        let size = self.tiling.rows.max(1);
+        let splits = self.tiling.splits && positions.len().div_ceil(size) <= SOME_TILES;
+        let chunk = if splits { SOME_CHUNK } else { usize::MAX };
+        let end = self.positions.len();
+        for row in (first..end).step_by(size) {
+            let tile = self.tile(row, size.min(end - row), &blocks);
+            self.many.add(tile, chunk);
         }
     }
 
-    fn tile(&self, first: usize, rows: usize, blocks: Range<usize>, partial: i32) -> Tile {
+    fn tile(&self, first: usize, rows: usize, blocks: &Range<usize>) -> Tile {
+        let position = |row: usize| self.positions.get(row).copied();
         Tile {
             first_row: first as i32,
             rows: rows as i32,
             block_begin: blocks.start as i32,
             block_end: blocks.end as i32,
-            low: self.positions.get(first).copied().unwrap_or(0),
-            high: self.positions.get(first + rows - 1).copied().unwrap_or(-1),
-            partial,
+            low: position(first).unwrap_or(0),
+            high: position((first + rows).saturating_sub(1)).unwrap_or(-1),
+            partial: -1,
             reserved: 0,
         }
     }
@@ -198,7 +223,7 @@ impl Planner {
             }
         }));
         let all = blocks.all();
-        let each = (DECODE_ROWS / self.group).max(1);
+        let each = (DECODE_ROWS / self.tiling.group).max(1);
         let end = self.mass_rows.len();
         self.mass_tiles
             .extend((first..end).step_by(each).map(|row| MassTile {
@@ -221,27 +246,22 @@ impl Planner {
 
     /// Puts everything into the staging area.
     pub fn stage(&self, staging: &mut Staging) -> (Plan, MassPlan) {
-        let most = |sizes: &mut dyn Iterator<Item = i32>| sizes.max().unwrap_or(0) as usize;
+        let group = self.tiling.group;
         let plan = Plan {
             positions: staging.add(&self.positions),
             blocks: staging.add(&self.blocks),
             slot_positions: staging.add(&self.slot_positions),
-            many: staging.add(&self.sorted()),
-            few: staging.add(&self.few),
-            few_rows: most(&mut self.few.iter().map(|tile| tile.rows)) * self.group,
-            merges: staging.add(&self.merges),
-            merge_rows: most(&mut self.merges.iter().map(|merge| merge.rows)),
-            partials: self.partials,
+            many: self.many.stage(&self.sorted(), group, staging),
+            few: self.few.stage(&self.few.tiles, group, staging),
         };
+        let blocks = self
+            .mass_tiles
+            .iter()
+            .map(|tile| tile.block_end - tile.block_begin);
         let masses = MassPlan {
             rows: staging.add(&self.mass_rows),
             tiles: staging.add(&self.mass_tiles),
-            blocks: most(
-                &mut self
-                    .mass_tiles
-                    .iter()
-                    .map(|tile| tile.block_end - tile.block_begin),
-            ),
+            blocks: blocks.max().unwrap_or(0) as usize,
             slots: self.masses,
         };
         (plan, masses)
@@ -249,7 +269,7 @@ impl Planner {
 
     /// Tiles of many rows, those with the most work first, so that none of them begins last.
     fn sorted(&self) -> Vec<Tile> {
-        let mut tiles = self.many.clone();
+        let mut tiles = self.many.tiles.clone();
         let work = |tile: &Tile| {
             let blocks = &self.blocks[tile.block_begin as usize..tile.block_end as usize];
             blocks.iter().filter(|block| block.low <= tile.high).count() * tile.rows as usize
@@ -258,6 +278,3 @@ impl Planner {
         tiles
     }
 }
-
-/// Rows of a tile of few fit a partial result.
-const _: () = assert!(DECODE_ROWS <= PARTIAL_ROWS);
