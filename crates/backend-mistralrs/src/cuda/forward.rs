@@ -26,7 +26,11 @@ impl CudaBackend {
         self.staging.clear();
         let (tiling, longest) = (self.attention.tiling(), self.angles.positions());
         let step = Step::plan(batch, &mut self.staging, tiling, longest)?;
-        self.compute(batch, &step, scores)
+        let computed = self.compute(batch, &step, scores);
+        // Not every batch asks for something that is waited for, but the staging area is used again.
+        let waited = self.device.wait();
+        computed
+            .and_then(|outcome| waited.map(|()| outcome))
             .map_err(|error| BackendError::Device(explain(&error)))
     }
 
