@@ -1,13 +1,8 @@
 //! Many clients at once, some of which hang up.
 
-use std::{
-    io::{BufRead, BufReader},
-    time::{Duration, Instant},
-};
-
 use serde_json::{Value, json};
 
-use crate::harness::{Engines, Server};
+use crate::harness::{Engines, Server, at_once};
 
 const CLIENTS: usize = 32;
 
@@ -25,48 +20,6 @@ fn request(client: usize) -> Value {
     })
 }
 
-/// Reads a stream to its end, or hangs up after `patience` chunks.
-fn read(server: &Server, body: &Value, patience: Option<usize>) -> String {
-    let response = server.post(body);
-    assert_eq!(response.status(), 200);
-    let mut text = String::new();
-    let mut done = false;
-    for (chunk, line) in BufReader::new(response)
-        .lines()
-        .map_while(Result::ok)
-        .filter(|l| !l.is_empty())
-        .enumerate()
-    {
-        if patience.is_some_and(|patience| chunk >= patience) {
-            return text;
-        }
-        let data = line.strip_prefix("data: ").expect("an event");
-        if data == "[DONE]" {
-            done = true;
-            continue;
-        }
-        let event: Value = serde_json::from_str(data).expect("JSON");
-        text += event["choices"][0]["text"].as_str().expect("a text");
-    }
-    assert!(done, "the stream broke off");
-    text
-}
-
-/// Waits until no gauge shows anything of any request.
-fn settle(server: &Server) {
-    let patience = Instant::now() + Duration::from_secs(20);
-    let held = [
-        "vllm:num_requests_running",
-        "vllm:num_requests_waiting",
-        "medley_private_pages",
-        "medley_leases",
-        "medley_computing_documents",
-    ];
-    while held.iter().any(|name| server.metric(name) != 0.0) {
-        assert!(Instant::now() < patience, "{}", server.get("/metrics"));
-    }
-}
-
 fn engines() -> Engines {
     Engines::default().with(|e| e.pages = 1500)
 }
@@ -74,30 +27,73 @@ fn engines() -> Engines {
 #[test]
 fn concurrent_streams_get_the_texts_that_they_get_alone() {
     let server = Server::fake(&engines());
-    let texts: Vec<String> = std::thread::scope(|scope| {
-        let run = |i: usize| read(&server, &request(i), None);
-        let clients: Vec<_> = (0..CLIENTS).map(|i| scope.spawn(move || run(i))).collect();
-        clients.into_iter().map(|c| c.join().expect("a text")).collect()
-    });
-    settle(&server);
+    let texts = at_once(CLIENTS, |i| server.stream(&request(i), None));
+    server.settle();
     let alone = Server::fake(&engines());
     for (i, text) in texts.iter().enumerate() {
         assert_eq!(text.len(), 40 + 13 * i, "client {i}");
-        assert_eq!(*text, read(&alone, &request(i), None), "client {i}");
+        assert_eq!(*text, alone.stream(&request(i), None), "client {i}");
     }
 }
 
 #[test]
 fn clients_that_hang_up_leave_nothing_behind() {
     let server = Server::fake(&engines());
-    std::thread::scope(|scope| {
-        let run = |i: usize| read(&server, &request(i), i.is_multiple_of(2).then_some(i / 2));
-        let clients: Vec<_> = (0..CLIENTS).map(|i| scope.spawn(move || run(i))).collect();
-        for (i, client) in clients.into_iter().enumerate() {
-            let text = client.join().expect("no panic");
-            assert!(i.is_multiple_of(2) || text.len() == 40 + 13 * i, "client {i}");
+    let texts = at_once(CLIENTS, |i| {
+        server.stream(&request(i), i.is_multiple_of(2).then_some(i / 2))
+    });
+    for (i, text) in texts.iter().enumerate() {
+        assert!(i.is_multiple_of(2) || text.len() == 40 + 13 * i, "client {i}");
+    }
+    server.settle();
+    assert_eq!(server.stream(&request(3), None).len(), 40 + 13 * 3);
+}
+
+/// Documents that clients share, of 30 to 200 tokens, and answers of 12 to 60.
+fn small_model_request(client: usize, max_tokens: usize) -> Value {
+    let line = |i: usize| {
+        format!(
+            "In the year {i} the harbour town counted {} boats and one bell. ",
+            i * 7
+        )
+    };
+    let document = |i: usize| -> String { (0..=i % 4 * 3).map(|n| line(1700 + 10 * i + n)).collect() };
+    let documents: Vec<_> = (0..client % 4).map(|i| document(client / 2 + i)).collect();
+    let (strategy, mode) = [
+        ("query", "auto"),
+        ("heads", "auto"),
+        ("deviation", "auto"),
+        ("auto", "exact"),
+    ][client * 3 / 2 % 4];
+    json!({
+        "prompt": format!("Question {client}: how many boats?{}\nAnswer:", " Please.".repeat(client * 5)),
+        "instructions": "Answer from the documents.",
+        "documents": documents,
+        "blend": {"mode": mode, "strategy": strategy},
+        "temperature": 0,
+        "max_tokens": max_tokens,
+        "stream": true,
+    })
+}
+
+#[test]
+fn on_the_small_model_too_streams_beside_others_that_hang_up_get_the_texts_that_they_get_alone() {
+    let (clients, hang_up) = (8, |i: usize| i.is_multiple_of(2));
+    let server = Server::small_model();
+    let texts = at_once(clients, |i| {
+        if hang_up(i) {
+            server.stream(&small_model_request(i, 1000), Some(2 + 3 * i))
+        } else {
+            server.stream(&small_model_request(i, 12 + 7 * i), None)
         }
     });
-    settle(&server);
-    assert_eq!(read(&server, &request(3), None).len(), 40 + 13 * 3);
+    server.settle();
+    assert_eq!(server.metric("medley_aborts_total"), 4.0);
+    let alone = Server::small_model();
+    for (i, text) in texts.iter().enumerate() {
+        if !hang_up(i) {
+            let expected = alone.stream(&small_model_request(i, 12 + 7 * i), None);
+            assert_eq!(*text, expected, "client {i}");
+        }
+    }
 }

@@ -12,4 +12,5 @@ mod http_reuse;
 mod lifecycle;
 mod ratio;
 mod real_model;
+mod real_text;
 mod reuse;

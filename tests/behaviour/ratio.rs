@@ -2,16 +2,7 @@
 
 use medley_kv::{BlendMode, Segment, Strategy};
 
-use crate::harness::{Ask, Engines, ask, document, text};
-
-const RULES: [(Strategy, u8, u8); 6] = [
-    (Strategy::Auto, 0, 1),
-    (Strategy::Heads, 0, 1),
-    (Strategy::Deviation, 0, 1),
-    (Strategy::Query, 0, 1),
-    (Strategy::Query, 1, 1),
-    (Strategy::Query, 2, 3),
-];
+use crate::harness::{Ask, Engines, RULES, ask, document, text};
 
 fn random_prompt(rng: &mut fastrand::Rng) -> Vec<Segment> {
     let mut prompt = vec![text(rng.u64(..), rng.usize(1..90))];

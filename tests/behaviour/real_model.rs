@@ -4,7 +4,7 @@ use medley_engine::Engine;
 use medley_generate::Generate;
 use medley_kv::{BlendMode, Segment, Strategy};
 
-use crate::harness::{Ask, ask, collect, document, small_model, text};
+use crate::harness::{Ask, ask, collect, distance, document, small_model, text};
 
 fn prompt(order: &[u64]) -> Vec<Segment> {
     let documents = order.iter().map(|&seed| document(seed, 40 + 9 * seed as usize));
@@ -13,10 +13,6 @@ fn prompt(order: &[u64]) -> Vec<Segment> {
         .chain(documents)
         .chain([text(101, 12)])
         .collect()
-}
-
-fn distance(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max)
 }
 
 #[test]

@@ -190,6 +190,7 @@ mod tests {
             for (region, document) in layout.documents().zip(prompt.documents()) {
                 let span = region.span.start as usize..region.span.end() as usize;
                 assert_eq!(tokens[span.clone()], document.tokens[..], "seed {seed}");
+                assert_eq!(region.anchor_len, document.anchor.len(), "seed {seed}");
                 assert_eq!(
                     region.exact,
                     tokens[..span.start] == document.anchor[..],
@@ -227,6 +228,17 @@ mod tests {
         let segments = vec![text(&[1]), document(&[1], &[5, 6]), document(&[1, 5, 6], &[7])];
         let layout = Layout::new(&Prompt::new(segments).expect("a prompt"));
         assert!(layout.documents().all(|d| d.exact));
+    }
+
+    #[test]
+    fn the_lead_is_empty_before_a_document_and_everything_without_one() {
+        let lead = |segments: Vec<Segment>| {
+            let layout = Layout::new(&Prompt::new(segments).expect("a prompt"));
+            (layout.lead(), layout.text_after_lead().count())
+        };
+        let first = vec![document(&[1], &[5, 6]), text(&[2, 3])];
+        assert_eq!(lead(first), (Span { start: 0, len: 0 }, 2));
+        assert_eq!(lead(vec![text(&[1]), text(&[2])]), (Span { start: 0, len: 2 }, 0));
     }
 
     #[test]

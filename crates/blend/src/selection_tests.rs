@@ -15,7 +15,7 @@ fn rule(strategy: Strategy, ratio: f64, rounds: u8, hops: u8) -> Rule {
         ratio: Ratio::new(ratio).expect("a ratio"),
         hops,
         rounds,
-        check_layer: 1,
+        check_layer: 3,
     }
 }
 
@@ -71,16 +71,25 @@ fn run(seed: u64, layout: &Layout, rule: Rule) -> (Repairs, usize) {
                     repaired.windows(2).all(|w| w[0] < w[1])
                         && repaired.iter().all(|p| *p <= layout.question())
                 );
+                assert_observed(&observed, &repaired);
                 selection.feed_scores(&answer(seed, layout, &repaired, &observed));
             }
             Pass::Compare { layer } => {
-                assert_eq!(layer, 1);
+                assert_eq!(layer, rule.check_layer as usize);
                 selection.feed_deviations(&deviations(seed, layout));
             }
             Pass::Done(repairs) => return (repairs, passes),
         }
     }
     panic!("seed {seed}: no end");
+}
+
+/// Rows that are observed are repaired, and stand in order; the largest weight is 1.
+fn assert_observed(observed: &Observed, repaired: &[Position]) {
+    let Observed::Rows(rows) = observed else { return };
+    assert!(rows.windows(2).all(|w| w[0].0 < w[1].0));
+    assert!(rows.iter().all(|row| repaired.contains(&row.0)));
+    assert_eq!(rows.iter().map(|row| row.1).fold(0.0, f32::max), 1.0);
 }
 
 fn forced(layout: &Layout) -> BTreeSet<Position> {
@@ -394,4 +403,76 @@ fn the_last_row_of_an_exact_document_is_forced_and_costs_nothing() {
         let (repairs, passes) = run(0, &layout, rule(Strategy::Query, ratio, 1, 0));
         assert_eq!((repairs.positions(), passes), (&set([4])[..], 0));
     }
+}
+
+/// Documents of which the question row, the last token of the first text, sees none.
+fn unseen() -> Layout {
+    let segments = vec![
+        text(&[1]),
+        document(&[1, 2], &[5; 4]),
+        document(&[1, 2], &[6; 4]),
+        text(&[8]),
+    ];
+    Layout::new(&Prompt::with_question(segments, 0).expect("a prompt"))
+}
+
+#[test]
+fn deviation_compares_though_all_documents_stand_behind_the_question_row() {
+    let mut selection = Selection::new(&unseen(), rule(Strategy::Deviation, 0.25, 1, 0));
+    assert_eq!(selection.next(), Pass::Compare { layer: 3 });
+    selection.feed_deviations(&[vec![0.0, 0.0, 7.0, 1.0], vec![0.0, 0.0, 0.0, 9.0]]);
+    assert_eq!(selection.next(), Pass::Done(Repairs::new(set([3, 8]))));
+}
+
+#[test]
+fn query_and_heads_take_heads_of_what_stands_behind_the_question_row() {
+    for strategy in [Strategy::Query, Strategy::Heads] {
+        let (repairs, passes) = run(0, &unseen(), rule(strategy, 0.5, 1, 0));
+        assert_eq!((repairs.positions(), passes), (&set([1, 2, 5, 6])[..], 0));
+    }
+}
+
+#[test]
+fn heads_of_a_document_that_the_question_row_cuts_begin_behind_it() {
+    let segments = vec![
+        text(&[1]),
+        document(&[1, 2], &[5; 8]),
+        document(&[1, 2], &[6; 4]),
+        text(&[8]),
+    ];
+    let layout = Layout::new(&Prompt::with_question(segments, 4).expect("a prompt"));
+    // Up to the question row 2 of 4, itself among them; behind it 4 of 8, two in each document.
+    let (repairs, _) = run(0, &layout, rule(Strategy::Heads, 0.5, 1, 0));
+    assert_eq!(repairs.positions(), set([1, 4, 5, 6, 9, 10]));
+}
+
+#[test]
+fn a_question_row_inside_an_exact_document_is_repaired_in_every_pass() {
+    let segments = vec![
+        text(&[1]),
+        document(&[1, 2], &[5; 4]),
+        document(&[1, 5, 5, 5, 5], &[6; 3]),
+    ];
+    let layout = Layout::new(&Prompt::new(segments).expect("a prompt"));
+    let mut selection = Selection::new(&layout, rule(Strategy::Query, 0.5, 1, 1));
+    for passes in 0..2 {
+        let Pass::Probe { repaired, .. } = selection.next() else {
+            panic!("no probe")
+        };
+        assert_eq!(
+            (repaired.len(), repaired.last()),
+            (passes + 1, Some(&Position(7)))
+        );
+        selection.feed_scores(&[vec![0, 9, 0, 8], Vec::new()]);
+    }
+    assert_eq!(selection.next(), Pass::Done(Repairs::new(set([2, 4, 7]))));
+}
+
+#[test]
+fn a_probe_ends_with_the_last_row_that_it_observes() {
+    let layout = plain(&[5, 5]);
+    let rows = [(3, 1.0), (9, 0.5), (4, 0.1)].map(|(p, weight)| (Position(p), weight));
+    assert_eq!(Observed::Rows(rows.to_vec()).last(&layout), Position(9));
+    assert_eq!(Observed::Question.last(&layout), Position(12));
+    assert_eq!(Observed::Question.last(&unseen()), Position(0));
 }

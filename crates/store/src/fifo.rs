@@ -230,4 +230,58 @@ mod tests {
         (2..5).for_each(|key| fifo.insert(key, 1));
         assert_eq!(fifo.evict(|_| true), Some(2));
     }
+
+    /// Members of the main queue, in order: they were evicted before.
+    fn main_queue(budget: usize, keys: impl IntoIterator<Item = u32>) -> Fifo<u32> {
+        let mut fifo = Fifo::new(budget);
+        for key in keys {
+            fifo.ghosts.insert(key);
+            fifo.insert(key, 1);
+        }
+        fifo
+    }
+
+    #[test]
+    fn one_use_does_not_buy_a_place_in_the_main_queue_and_two_do() {
+        for (uses, gone) in [(0, 1), (1, 1), (2, 2), (3, 2)] {
+            let mut fifo = Fifo::new(10);
+            (1..4).for_each(|key| fifo.insert(key, 1));
+            (0..uses).for_each(|_| fifo.touch(&1));
+            assert_eq!(fifo.evict(|_| true), Some(gone), "{uses} uses");
+        }
+    }
+
+    #[test]
+    fn uses_are_counted_anew_in_the_main_queue() {
+        let mut fifo = main_queue(10, [1]);
+        (2..4).for_each(|key| fifo.insert(key, 1));
+        (0..3).for_each(|_| fifo.touch(&2));
+        (0..2).for_each(|_| fifo.touch(&3));
+        assert_eq!([(); 3].map(|()| fifo.evict(|_| true)), [1, 2, 3].map(Some));
+    }
+
+    #[test]
+    fn three_uses_are_remembered() {
+        let mut fifo = main_queue(10, [1, 2, 3]);
+        (0..100).for_each(|_| fifo.touch(&1));
+        (0..3).for_each(|_| fifo.touch(&2));
+        assert_eq!([(); 3].map(|()| fifo.evict(|_| true)), [3, 1, 2].map(Some));
+    }
+
+    #[test]
+    fn an_entry_that_may_not_leave_keeps_its_uses() {
+        let mut fifo = main_queue(10, [1, 2]);
+        fifo.touch(&1);
+        assert_eq!(fifo.evict(|key| *key == 2), Some(2));
+        fifo.ghosts.insert(3);
+        fifo.insert(3, 1);
+        assert_eq!(fifo.evict(|_| true), Some(3));
+    }
+
+    #[test]
+    fn the_small_queue_pays_while_it_is_over_its_tenth() {
+        let mut fifo = main_queue(20, [1, 2]);
+        (3..7).for_each(|key| fifo.insert(key, 1));
+        assert_eq!([(); 4].map(|()| fifo.evict(|_| true)), [3, 4, 1, 2].map(Some));
+    }
 }

@@ -151,4 +151,15 @@ mod tests {
         let ids: BTreeSet<_> = pool.free_pages().into_iter().collect();
         assert_eq!(ids, (0..16).map(PageId).collect());
     }
+
+    #[test]
+    fn a_page_is_either_held_or_free() {
+        let pool = PagePool::new(4);
+        let held = |pool: &PagePool| pool.0.list().held.clone();
+        let mut pages = pool.take(3).expect("three of four");
+        assert_eq!(held(&pool), [true, true, true, false]);
+        pages.remove(1);
+        assert_eq!(held(&pool), [true, false, true, false]);
+        assert_eq!(pool.free_pages(), [3, 1].map(PageId));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use medley_kv::{DocumentKey, Namespace, PAGE_TOKENS, TokenId, pages_for};
+use medley_kv::{DocumentKey, Namespace, PAGE_TOKENS, PrefixKey, TokenId, pages_for};
 
 use crate::{DocumentLease, Miss, PagePool, PrefixLease, Residency};
 
@@ -239,4 +239,82 @@ fn a_lease_outlives_the_residency() {
     assert_eq!(pool.free(), 2);
     drop(lease);
     assert_eq!(pool.free(), 4);
+}
+
+/// Gives the entry of a resident page other tokens than its key was made of.
+fn forge(residency: &mut Residency, key: PrefixKey) {
+    let node = residency.prefixes.get_mut(&key).expect("resident");
+    let entry = Arc::get_mut(&mut node.entry).expect("not leased");
+    entry.tokens[0] = TokenId(7777);
+}
+
+#[test]
+fn a_prefix_ends_where_a_key_leads_to_other_tokens_and_nothing_is_published_behind() {
+    let mut r = residency(8, 8);
+    let all = tokens(0..300);
+    let keys: Vec<_> = keep_chain(&mut r, &all[..128], &[])
+        .iter()
+        .map(PrefixLease::key)
+        .collect();
+    forge(&mut r, keys[1]);
+    assert_eq!(r.prefix(&namespace(), &all).len(), 1);
+    let own = keep_chain(&mut r, &all[..256], &[]);
+    assert_eq!((own.len(), r.stats().prefixes), (4, 2));
+    drop(own);
+    assert_eq!(r.pool().free(), 6);
+    r.check();
+}
+
+#[test]
+fn prefixes_in_use_outlive_a_scan() {
+    let mut r = residency(64, 40);
+    let chains: Vec<_> = (0..5).map(|n| tokens(n * 1000..n * 1000 + 130)).collect();
+    chains
+        .iter()
+        .for_each(|chain| drop(keep_chain(&mut r, &chain[..128], &[])));
+    for scan in 0..200 {
+        for chain in &chains {
+            assert_eq!(r.prefix(&namespace(), chain).len(), 2, "a page left at {scan}");
+        }
+        drop(keep(&mut r, 100_000 + scan * 100, 60));
+    }
+}
+
+#[test]
+fn a_chain_leaves_whole_before_what_came_later() {
+    let mut r = residency(8, 8);
+    drop(keep_chain(&mut r, &tokens(0..192), &[]));
+    drop(keep(&mut r, 1000, 100));
+    let taken = r.reserve(6).expect("pages");
+    assert!(find(&mut r, 1000, 100).is_ok());
+    assert_eq!((r.stats().prefixes, taken.len()), (0, 6));
+}
+
+#[test]
+fn a_document_that_leases_leave_no_room_for_displaces_nothing() {
+    let mut r = residency(16, 4);
+    let _lease = keep(&mut r, 10, 100);
+    drop(keep(&mut r, 500, 60));
+    let big = keep(&mut r, 1000, 150);
+    assert_eq!((big.pages().len(), r.stats().documents), (3, 2));
+    assert!(find(&mut r, 500, 60).is_ok());
+}
+
+#[test]
+fn a_forged_key_displaces_nothing() {
+    let mut r = residency(16, 4);
+    let (key, anchor, _) = body(10, 100);
+    drop(keep(&mut r, 10, 100));
+    drop(keep(&mut r, 500, 100));
+    let pages = r.reserve(2).expect("pages");
+    drop(r.keep_document(key, anchor, tokens(900..1000), pages));
+    assert_eq!((r.stats().documents, r.stats().evictions), (2, 0));
+}
+
+#[test]
+fn a_document_without_tokens_is_not_kept() {
+    let mut r = residency(8, 8);
+    assert!(keep(&mut r, 10, 0).pages().is_empty());
+    assert_eq!(find(&mut r, 10, 0).map(|_| ()), Err(Miss::Absent));
+    assert_eq!(r.stats().documents, 0);
 }

@@ -7,6 +7,16 @@ use medley_generate::{
 };
 use medley_kv::{BlendMode, BlendOptions, Prompt, Ratio, Report, Segment, Strategy, TokenId};
 
+/// Every selection rule: strategy, hops, rounds.
+pub const RULES: [(Strategy, u8, u8); 6] = [
+    (Strategy::Auto, 0, 1),
+    (Strategy::Heads, 0, 1),
+    (Strategy::Deviation, 0, 1),
+    (Strategy::Query, 0, 1),
+    (Strategy::Query, 1, 1),
+    (Strategy::Query, 2, 3),
+];
+
 /// A request in the making.
 #[derive(Clone)]
 pub struct Ask(pub Request);
@@ -14,8 +24,13 @@ pub struct Ask(pub Request);
 impl Ask {
     /// Greedy, blended by the defaults, 8 tokens.
     pub fn new(segments: Vec<Segment>) -> Self {
+        Self::of(Prompt::new(segments).expect("a prompt"))
+    }
+
+    /// The same for a whole prompt.
+    pub fn of(prompt: Prompt) -> Self {
         Self(Request {
-            prompt: Prompt::new(segments).expect("a prompt"),
+            prompt,
             blend: BlendOptions::default(),
             cache_salt: None,
             sampling: Sampling {
@@ -112,6 +127,13 @@ pub fn ask_all(engine: &dyn Generate, asks: &[Ask]) -> Vec<Answer> {
 /// Asks; both kinds of failure are returned.
 pub fn try_ask(engine: &dyn Generate, ask: &Ask) -> Result<Result<Answer, GenerateError>, SubmitError> {
     engine.submit(ask.0.clone()).map(collect)
+}
+
+/// The largest difference of any logit; NaN if there is one anywhere.
+pub fn distance(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let differences = a.iter().zip(b).map(|(x, y)| (x - y).abs());
+    differences.max_by(f32::total_cmp).unwrap_or(0.0)
 }
 
 /// Collects a stream to its end.

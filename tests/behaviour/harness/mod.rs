@@ -5,7 +5,7 @@ mod fake;
 mod real;
 mod server;
 
-pub use asking::{Answer, Ask, ask, ask_all, collect, try_ask};
+pub use asking::{Answer, Ask, RULES, ask, ask_all, collect, distance, try_ask};
 pub use fake::{Engines, document, document_behind, text, words};
-pub use real::{SECOND, SMALL, fetched, small_model};
-pub use server::{SEPARATOR, Server};
+pub use real::{SECOND, SMALL, fetched, small_model, small_model_with_words};
+pub use server::{SEPARATOR, Server, at_once};

@@ -1,6 +1,11 @@
 //! Servers on a free port, and a client.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    io::{BufRead, BufReader},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use medley_backend::fake::{FakeBackend, FakeConfig};
 use medley_engine::Engine;
@@ -124,6 +129,43 @@ impl Server {
         serde_json::from_str(&text).expect("JSON")
     }
 
+    /// Reads the text of a stream to its end, or hangs up after `patience` events.
+    pub fn stream(&self, body: &Value, patience: Option<usize>) -> String {
+        let response = self.post(body);
+        assert_eq!(response.status(), 200);
+        let (mut text, mut done) = (String::new(), false);
+        let lines = BufReader::new(response).lines().map_while(Result::ok);
+        for (event, line) in lines.filter(|l| !l.is_empty()).enumerate() {
+            if patience.is_some_and(|patience| event >= patience) {
+                return text;
+            }
+            let data = line.strip_prefix("data: ").expect("an event");
+            if data == "[DONE]" {
+                done = true;
+                continue;
+            }
+            let event: Value = serde_json::from_str(data).expect("JSON");
+            text += event["choices"][0]["text"].as_str().expect("a text");
+        }
+        assert!(done, "the stream broke off");
+        text
+    }
+
+    /// Waits until no gauge shows anything of any request.
+    pub fn settle(&self) {
+        let patience = Instant::now() + Duration::from_secs(20);
+        let held = [
+            "vllm:num_requests_running",
+            "vllm:num_requests_waiting",
+            "medley_private_pages",
+            "medley_leases",
+            "medley_computing_documents",
+        ];
+        while held.iter().any(|name| self.metric(name) != 0.0) {
+            assert!(Instant::now() < patience, "{}", self.get("/metrics"));
+        }
+    }
+
     /// What a path says.
     pub fn get(&self, path: &str) -> String {
         let response = self
@@ -151,6 +193,18 @@ impl Server {
         assert!(!values.is_empty(), "there is no metric {name}");
         values.iter().sum()
     }
+}
+
+/// What `clients` threads return that run at the same time, each with its number.
+pub fn at_once<T: Send>(clients: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let run = &run;
+    thread::scope(|scope| {
+        let started: Vec<_> = (0..clients).map(|i| scope.spawn(move || run(i))).collect();
+        started
+            .into_iter()
+            .map(|client| client.join().expect("no panic"))
+            .collect()
+    })
 }
 
 impl Drop for Server {
