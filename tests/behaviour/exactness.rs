@@ -95,10 +95,10 @@ fn relative(out: &[f32], reference: &[f32]) -> f64 {
 }
 
 /// A prompt, and at every step behind it the two best tokens with their probabilities.
-type Greedy = (Vec<u32>, Vec<[(u32, f64); 2]>);
+pub type Greedy = (Vec<u32>, Vec<[(u32, f64); 2]>);
 
 /// Greedy text of llama.cpp: tokens of the prompt, and at every step its two best tokens with probabilities.
-fn greedy(name: &str) -> Vec<Greedy> {
+pub fn greedy(name: &str) -> Vec<Greedy> {
     let text = std::fs::read(Path::new(PEERS).join("greedy").join(name)).expect("recorded text");
     let peer: Value = serde_json::from_slice(&text).expect("JSON");
     let id = |v: &Value| v.as_u64().expect("an id") as u32;
@@ -124,7 +124,7 @@ fn check_against_llama_cpp(model: &str, recorded: &str) {
             .chain(said.iter().map(|s| s[0].0))
             .collect();
         let tokens = &tokens[..tokens.len() - 1];
-        let logits = exact(&mut backend, tokens, prompt.len() - 1);
+        let logits = exact(&mut *backend, tokens, prompt.len() - 1);
         for (i, ([(first, p1), (_, p2)], ours)) in said.iter().zip(logits.iter().map(|l| best(l))).enumerate()
         {
             steps += 1;
@@ -146,7 +146,7 @@ fn check_against_f32(model: &str, recorded: &str) {
         .chain(said.iter().map(|s| s[0].0))
         .take(200)
         .collect();
-    let ours = exact(&mut backend(model), &tokens, 0);
+    let ours = exact(&mut *backend(model), &tokens, 0);
     let theirs = reference(model, &tokens);
     assert_eq!(ours.len(), theirs.len());
     for (i, (a, b)) in ours.iter().zip(&theirs).enumerate() {

@@ -4,6 +4,8 @@
 //! or stale page as a changed text, because its logits are a function of every visible slot.
 
 mod arrows;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod exactness;
 mod harness;
 mod history;

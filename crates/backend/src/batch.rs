@@ -85,6 +85,9 @@ pub struct Batch {
     pub deviations: Vec<Deviation>,
     /// How far the rows run.
     pub depth: Depth,
+    /// Whether all rows belong to running streams, whose last bits may depend on what shares the call. All other rows'
+    /// must not.
+    pub streams_only: bool,
 }
 
 /// Attention mass in multiples of 2⁻³², per part of the probed sequence and slot; empty for parts that are no

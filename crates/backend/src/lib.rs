@@ -6,7 +6,8 @@
 //!
 //! **Invariant:** a row's results depend on its sequence's parts (as of this call) and on nothing else: not on
 //! which rows share the batch, nor on how a sequence's ascending rows are split over calls. This holds to the
-//! last bit, so answers do not depend on load.
+//! last bit, so answers do not depend on load. What an implementation can't hold to the last bit, it states. Batches of
+//! running streams alone ([`Batch::streams_only`]) are free of it: nothing of theirs is ever shared.
 //!
 //! The port knows nothing of requests, documents as text, selection rules or eviction.
 

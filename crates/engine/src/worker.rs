@@ -191,6 +191,7 @@ impl Worker {
             batches: vec![Assembly::new(Depth::Full)],
         };
         self.add_sequences(&mut draft, true);
+        let streamed = draft.batches[0].rows();
         let documents = if self.computing.is_empty() {
             0
         } else {
@@ -202,6 +203,7 @@ impl Worker {
         for computation in &self.computing {
             draft.add(Owner::Document(computation.key), |limit| computation.offer(limit));
         }
+        draft.batches[0].batch.streams_only = draft.batches[0].rows() == streamed;
         draft.batches.retain(|b| b.rows() > 0);
         draft.batches
     }

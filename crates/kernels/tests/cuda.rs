@@ -3,6 +3,7 @@
 #![cfg(feature = "cuda")]
 
 #[path = "attention/scene.rs"]
+#[expect(dead_code, reason = "the CPU's tests use all of it")]
 mod scene;
 
 use medley_kernels::cpu::attention::{Attention as Call, PartView};

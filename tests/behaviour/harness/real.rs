@@ -2,7 +2,9 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use medley_backend_mistralrs::{LoadOptions, Loaded, ModelSource, PoolSize, TokenizerSource, load};
+use medley_backend_mistralrs::{
+    ComputeDevice, LoadOptions, Loaded, ModelSource, PoolSize, TokenizerSource, load,
+};
 use medley_engine::{Engine, EngineConfig};
 use medley_generate::TokenText;
 use medley_kv::{Namespace, Source, TokenId};
@@ -55,12 +57,29 @@ pub fn small_model_with_words(pages: usize, resident: usize, step_rows: usize) -
     )
 }
 
+/// An engine on the model of this file, on any device.
+#[cfg(feature = "cuda")]
+pub fn model_on(
+    name: &str,
+    device: ComputeDevice,
+    pages: usize,
+    resident: usize,
+    step_rows: usize,
+) -> Engine {
+    start(loaded(name, device, pages), resident, step_rows, Arc::new(Silent))
+}
+
 fn small(pages: usize) -> Loaded {
+    loaded(SMALL, ComputeDevice::Cpu, pages)
+}
+
+fn loaded(name: &str, device: ComputeDevice, pages: usize) -> Loaded {
     let options = LoadOptions {
+        device,
         pool: PoolSize::Pages(pages),
         ..LoadOptions::default()
     };
-    load(&ModelSource::Gguf(fetched(SMALL)), &options).expect("the model loads")
+    load(&ModelSource::Gguf(fetched(name)), &options).expect("the model loads")
 }
 
 fn start(loaded: Loaded, resident: usize, step_rows: usize, words: Arc<dyn TokenText>) -> Engine {

@@ -3,8 +3,9 @@
 //! The same pass as on the CPU, with weights and KV in bf16 and sums in f32. Everything runs on one stream; a call sends
 //! one copy of numbers, launches all layers, and waits once for what was asked.
 //!
-//! Attention and everything between the matrix products give a row the same bits whatever shares the call. Matrix
-//! products choose their algorithm by the number of rows, so last bits may differ between calls of different sizes.
+//! Attention and everything between the matrix products give a row the same bits whatever shares the call, and so do
+//! matrix products, by one algorithm for any number of rows. In calls of running streams alone products take the fastest
+//! algorithm for the number of rows; last bits then depend on how many streams there are.
 
 mod forward;
 mod scratch;
@@ -78,7 +79,9 @@ impl CudaBackend {
         };
         let scale = attention_scale(&rope, config.head_dim);
         let attention = Attention::new(&device, heads, scale)?.ok_or_else(|| head_size(config.head_dim))?;
-        let angles = device.angles(&rope, length + 1)?;
+        // A query is turned back to where a document's keys were rotated: behind an anchor that may be as long as a
+        // sequence.
+        let angles = device.angles(&rope, 2 * length + 1)?;
         let products = Products::new(&device)?;
         let scratch = Scratch::new(&device, &config, STEP_ROWS)?;
         let staging = Staging::new(&device, 1 << 20)?;
@@ -120,16 +123,24 @@ impl CudaBackend {
             .min(STEP_ROWS)
             .min(self.angles.positions());
         let sizes = std::iter::successors(Some(1), |size| Some(size * 2)).take_while(|&size| size < most);
-        for rows in sizes.chain([most]) {
-            self.run(&warming(rows))
+        let sizes: Vec<_> = sizes.chain([most]).collect();
+        let streams = sizes
+            .iter()
+            .filter(|&&rows| rows <= STREAMS)
+            .map(|&rows| (rows, true));
+        for (rows, streams_only) in sizes.iter().map(|&rows| (rows, false)).chain(streams) {
+            self.run(&warming(rows, streams_only))
                 .map_err(|error| LoadError::Device(error.to_string()))?;
         }
         Ok(())
     }
 }
 
-/// A prefill of `rows` tokens.
-fn warming(rows: usize) -> Batch {
+/// Streams that run at once at most in what is warmed up.
+const STREAMS: usize = 256;
+
+/// A prefill of `rows` tokens, with the algorithms of running streams or the others.
+fn warming(rows: usize, streams_only: bool) -> Batch {
     let row = |i: usize| Row {
         sequence: 0,
         token: TokenId(0),
@@ -145,7 +156,12 @@ fn warming(rows: usize) -> Batch {
     Batch {
         sequences: vec![Sequence { parts: vec![part] }],
         rows: (0..rows).map(row).collect(),
-        best: vec![rows - 1],
+        best: if streams_only {
+            (0..rows).collect()
+        } else {
+            vec![rows - 1]
+        },
+        streams_only,
         ..Batch::default()
     }
 }

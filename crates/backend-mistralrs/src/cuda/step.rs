@@ -120,12 +120,31 @@ impl Step {
     }
 }
 
+/// Refuses positions without angles: of rows, as documents see them too, and of compared keys.
 fn check_positions(batch: &Batch, positions: usize) -> Result<(), BackendError> {
-    let rows = batch.rows.iter().map(|row| row.position.0);
-    let mut rotated = rows.chain(batch.deviations.iter().map(|d| d.rotated_at.0));
-    match rotated.find(|&position| position as usize >= positions) {
+    let mut furthest = vec![0; batch.sequences.len()];
+    for row in &batch.rows {
+        furthest[row.sequence] = row.position.0.max(furthest[row.sequence]);
+    }
+    let as_documents_see = batch
+        .sequences
+        .iter()
+        .zip(&furthest)
+        .flat_map(|(sequence, &last)| {
+            sequence.parts.iter().map(move |part| match &part.kind {
+                PartKind::Document { start, local, .. } => {
+                    i64::from(last) - i64::from(start.0) + i64::from(local.0)
+                }
+                PartKind::Prefix | PartKind::Overlay { .. } => i64::from(last),
+            })
+        });
+    let compared = batch.deviations.iter().map(|d| i64::from(d.rotated_at.0));
+    match as_documents_see
+        .chain(compared)
+        .find(|&position| position >= positions as i64)
+    {
         Some(position) => Err(BackendError::Invalid(format!(
-            "position {position} is beyond the longest sequence of {positions} tokens"
+            "position {position} is beyond the {positions} that have angles"
         ))),
         None => Ok(()),
     }

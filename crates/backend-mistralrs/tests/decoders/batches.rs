@@ -1,6 +1,6 @@
 //! What shares a batch, and how rows are split over calls, changes no bit.
 
-use medley_backend::{Backend, BackendError, Batch, Depth, Deviation, Sequence};
+use medley_backend::{BackendError, Batch, Depth, Deviation, Sequence};
 use medley_kv::{Position, SlotId};
 
 use crate::sequences::{Pages, batch, placed, prefill, prefix, rows, tokens};

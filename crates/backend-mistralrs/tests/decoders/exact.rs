@@ -1,7 +1,5 @@
 //! Plain causal prefill and decode against the reference.
 
-use medley_backend::Backend;
-
 use crate::reference;
 use crate::sequences::{self, Pages, batch, distance, placed, prefix, rows};
 use crate::tiny::{Tiny, loaded};

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Tensor};
-use medley_backend::Backend;
 use medley_backend_mistralrs::{Architecture, LoadError, Loaded, ModelSource, TokenizerSource, load};
 
 use crate::reference;

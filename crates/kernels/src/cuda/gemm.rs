@@ -1,11 +1,11 @@
 //! Matrix products through cuBLASLt.
 //!
-//! Weights are `[outputs, inputs]`. The library chooses an algorithm once for every shape and bucket of rows (a power
-//! of two), at first use, and it stays: a product of the same number of rows always has the same bits.
+//! Weights are `[outputs, inputs]`. The library chooses algorithms once for every shape, at first use, and they stay.
+//! There are two ways ([`Order`]): one algorithm for any number of rows, so that a row has the same bits whatever shares
+//! the product, or the fastest one for the number of rows.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 
 use cudarc::cublaslt::{result, sys};
 use cudarc::driver::{CudaSlice, DevicePtr};
@@ -31,6 +31,7 @@ pub struct Products {
     handle: sys::cublasLtHandle_t,
     workspace: CudaSlice<u8>,
     plans: HashMap<Shape, Plan>,
+    order: Order,
 }
 
 // SAFETY: the handle may be used by any thread, one at a time.
@@ -39,9 +40,30 @@ unsafe impl Send for Products {}
 /// `CUBLAS_OP_T`: the weights' rows are outputs.
 const TRANSPOSED: i32 = 1;
 
+/// Whether the order of a row's sums may depend on how many rows share the product.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// It does not: one algorithm for any number of rows, and none that cuts the inputs into parts.
+    #[default]
+    Fixed,
+    /// It may: the fastest algorithm for each power of two of rows.
+    Fastest,
+}
+
+/// Numbers of rows for which the library is asked for the algorithm that serves any number, in this order.
+const FIXED_ROWS: [usize; 2] = [1024, 4096];
+
+/// `CUBLASLT_MATMUL_TILE_128x128`: within 5 % of the best of all for 500 rows and more, and still quick for few, where
+/// larger tiles leave most of a device idle (`examples/products.rs` on an H200).
+const FIXED_TILE: u32 = 20;
+
+/// Algorithms that the library is asked for.
+const CHOICES: usize = 32;
+
 /// What an algorithm is chosen by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Shape {
+    order: Order,
     bucket: usize,
     outputs: usize,
     inputs: usize,
@@ -56,6 +78,7 @@ enum Output {
     Bf16,
 }
 
+#[derive(Clone, Copy)]
 struct Plan {
     operation: sys::cublasLtMatmulDesc_t,
     weight: sys::cublasLtMatrixLayout_t,
@@ -72,7 +95,13 @@ impl Products {
             handle: result::create_handle()?,
             workspace,
             plans: HashMap::new(),
+            order: Order::default(),
         })
+    }
+
+    /// How products are computed from now on.
+    pub fn set_order(&mut self, order: Order) {
+        self.order = order;
     }
 
     /// `out = x · weightᵀ + bias`: `x: [rows, inputs]`, `out: [rows, outputs]`, `bias: [outputs]`.
@@ -138,6 +167,74 @@ impl Products {
         )
     }
 
+    /// Milliseconds of every algorithm that the library advises for `advised` rows and that sums in one go, for each
+    /// number of rows, best advised first; `None` where it does not run. `name` tells algorithms apart.
+    pub fn survey(
+        &mut self,
+        device: &Device,
+        weight: &Weight,
+        advised: usize,
+        rows: &[usize],
+    ) -> Result<Vec<(String, Vec<Option<f32>>)>, CudaError> {
+        let most = rows.iter().copied().max().unwrap_or(1);
+        let x = device.zeros(most * weight.inputs)?;
+        let out = device.zeros::<bf16>(most * weight.outputs)?;
+        let shape = Shape {
+            order: Order::Fastest,
+            bucket: advised,
+            outputs: weight.outputs,
+            inputs: weight.inputs,
+            result: Output::Bf16,
+            bias: false,
+        };
+        let plan = self.plan(shape)?;
+        let choices = self.heuristics(plan.operation, plan.weight, shape)?;
+        self.plans.insert(shape, plan);
+        let mut survey = Vec::new();
+        for choice in choices.iter().filter(|choice| sums_in_one(&choice.algo)) {
+            let mut times = Vec::new();
+            for &rows in rows {
+                let shape = Shape {
+                    bucket: rows,
+                    ..shape
+                };
+                let plan = self.plan_with(shape, choice.algo)?;
+                times.push(self.time(device, weight, (&x, &out), rows, &plan));
+                plan.destroy();
+            }
+            survey.push((describe(&choice.algo), times));
+        }
+        Ok(survey)
+    }
+
+    fn time(
+        &mut self,
+        device: &Device,
+        weight: &Weight,
+        (x, out): (&Buffer<bf16>, &Buffer<bf16>),
+        rows: usize,
+        plan: &Plan,
+    ) -> Option<f32> {
+        const REPEATS: usize = 20;
+        let run = || {
+            self.launch(
+                device,
+                (weight, None),
+                x.address(),
+                rows,
+                (out.address(), Output::Bf16),
+                0.0,
+                plan,
+            )
+        };
+        run().ok()?;
+        device.wait().ok()?;
+        let start = std::time::Instant::now();
+        (0..REPEATS).try_for_each(|_| run()).ok()?;
+        device.wait().ok()?;
+        Some(start.elapsed().as_secs_f32() * 1e3 / REPEATS as f32)
+    }
+
     fn run(
         &mut self,
         device: &Device,
@@ -151,7 +248,11 @@ impl Products {
             return Ok(());
         }
         let shape = Shape {
-            bucket: rows.next_power_of_two().max(16),
+            order: self.order,
+            bucket: match self.order {
+                Order::Fixed => 0,
+                Order::Fastest => rows.next_power_of_two().max(16),
+            },
             outputs: weight.outputs,
             inputs: weight.inputs,
             result,
@@ -161,7 +262,21 @@ impl Products {
             let plan = self.plan(shape)?;
             self.plans.insert(shape, plan);
         }
-        let plan = &self.plans[&shape];
+        let plan = self.plans[&shape];
+        self.launch(device, (weight, bias), x, rows, (out, result), beta, &plan)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a product has this many operands")]
+    fn launch(
+        &self,
+        device: &Device,
+        (weight, bias): (&Weight, Option<&Buffer<bf16>>),
+        x: u64,
+        rows: usize,
+        (out, result): (u64, Output),
+        beta: f32,
+        plan: &Plan,
+    ) -> Result<(), CudaError> {
         let input = layout(sys::cudaDataType::CUDA_R_16BF, weight.inputs, rows)?;
         let output = layout(result.data_type(), weight.outputs, rows)?;
         if let Some(bias) = bias {
@@ -195,6 +310,20 @@ impl Products {
     }
 
     fn plan(&self, shape: Shape) -> Result<Plan, CudaError> {
+        let plan = self.describe(shape)?;
+        let algorithm = self.algorithm(plan.operation, plan.weight, shape)?;
+        Ok(Plan { algorithm, ..plan })
+    }
+
+    fn plan_with(&self, shape: Shape, algorithm: sys::cublasLtMatmulAlgo_t) -> Result<Plan, CudaError> {
+        Ok(Plan {
+            algorithm,
+            ..self.describe(shape)?
+        })
+    }
+
+    /// A plan without its algorithm.
+    fn describe(&self, shape: Shape) -> Result<Plan, CudaError> {
         use sys::cublasLtMatmulDescAttributes_t as Attribute;
         let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
         let operation = result::create_matmul_desc(compute, sys::cudaDataType::CUDA_R_32F)?;
@@ -204,29 +333,61 @@ impl Products {
             set(operation, Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
         }
         let weight = layout(sys::cudaDataType::CUDA_R_16BF, shape.inputs, shape.outputs)?;
-        let algorithm = self.algorithm(operation, weight.0, shape)?;
         Ok(Plan {
             operation,
             weight: weight.keep(),
-            algorithm,
+            algorithm: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
         })
     }
 
-    /// The library's first choice.
+    /// The library's first choice that keeps the order.
     fn algorithm(
         &self,
         operation: sys::cublasLtMatmulDesc_t,
         weight: sys::cublasLtMatrixLayout_t,
         shape: Shape,
     ) -> Result<sys::cublasLtMatmulAlgo_t, CudaError> {
+        let asked = match shape.order {
+            Order::Fixed => &FIXED_ROWS[..],
+            Order::Fastest => &[shape.bucket],
+        };
+        let mut found = Vec::new();
+        for &bucket in asked {
+            found.extend(self.heuristics(operation, weight, Shape { bucket, ..shape })?);
+        }
+        let algorithms = found.iter().map(|choice| &choice.algo);
+        let chosen = match shape.order {
+            Order::Fastest => algorithms.clone().next(),
+            Order::Fixed => {
+                let in_one = || algorithms.clone().filter(|algorithm| sums_in_one(algorithm));
+                in_one()
+                    .find(|algorithm| has_fixed_tile(algorithm))
+                    .or_else(|| in_one().next())
+            }
+        };
+        chosen.copied().ok_or(CudaError::NoAlgorithm {
+            rows: shape.bucket,
+            outputs: shape.outputs,
+            inputs: shape.inputs,
+        })
+    }
+
+    /// What the library advises, best first.
+    fn heuristics(
+        &self,
+        operation: sys::cublasLtMatmulDesc_t,
+        weight: sys::cublasLtMatrixLayout_t,
+        shape: Shape,
+    ) -> Result<Vec<sys::cublasLtMatmulHeuristicResult_t>, CudaError> {
         let input = layout(sys::cudaDataType::CUDA_R_16BF, shape.inputs, shape.bucket)?;
         let output = layout(shape.result.data_type(), shape.outputs, shape.bucket)?;
         let preference = result::create_matmul_pref()?;
         let most = WORKSPACE;
-        let mut found = MaybeUninit::<sys::cublasLtMatmulHeuristicResult_t>::uninit();
+        let mut found = Vec::<sys::cublasLtMatmulHeuristicResult_t>::with_capacity(CHOICES);
         let mut count = 0;
-        // SAFETY: all descriptors are alive; one result fits where it is written.
-        let status = unsafe {
+        // SAFETY: all descriptors are alive; as many results fit where they are written as are asked for, and as many
+        // are there as the library says.
+        unsafe {
             let attribute =
                 sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
             result::set_matmul_pref_attribute(
@@ -243,33 +404,79 @@ impl Products {
                 output.0,
                 output.0,
                 preference,
-                1,
+                CHOICES as i32,
                 found.as_mut_ptr(),
                 &mut count,
             );
             result::destroy_matmul_pref(preference)?;
-            status
-        };
-        if count == 0 || status.result().is_err() {
-            return Err(CudaError::NoAlgorithm {
-                rows: shape.bucket,
-                outputs: shape.outputs,
-                inputs: shape.inputs,
-            });
+            status.result()?;
+            found.set_len(count as usize);
         }
-        // SAFETY: the library wrote one result.
-        Ok(unsafe { found.assume_init() }.algo)
+        found.retain(|choice| choice.state.result().is_ok());
+        Ok(found)
     }
+}
+
+/// Whether an algorithm sums over all inputs in one go.
+fn sums_in_one(algorithm: &sys::cublasLtMatmulAlgo_t) -> bool {
+    use sys::cublasLtMatmulAlgoConfigAttributes_t as Attribute;
+    let parts = attribute(algorithm, Attribute::CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
+    let reduction = attribute(algorithm, Attribute::CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
+    parts.is_some_and(|parts| parts <= 1) && reduction == Some(0)
+}
+
+fn has_fixed_tile(algorithm: &sys::cublasLtMatmulAlgo_t) -> bool {
+    use sys::cublasLtMatmulAlgoConfigAttributes_t as Attribute;
+    attribute(algorithm, Attribute::CUBLASLT_ALGO_CONFIG_TILE_ID) == Some(FIXED_TILE)
+}
+
+fn attribute(
+    algorithm: &sys::cublasLtMatmulAlgo_t,
+    attribute: sys::cublasLtMatmulAlgoConfigAttributes_t,
+) -> Option<u32> {
+    let (mut value, mut written) = (0u32, 0usize);
+    // SAFETY: both attributes are 32-bit numbers, and there is room for one.
+    let status = unsafe {
+        sys::cublasLtMatmulAlgoConfigGetAttribute(
+            algorithm,
+            attribute,
+            (&raw mut value).cast(),
+            size_of::<u32>(),
+            &mut written,
+        )
+    };
+    status.result().ok().map(|()| value)
+}
+
+impl Plan {
+    fn destroy(&self) {
+        // SAFETY: made by `describe`, and nothing uses the plan after this.
+        unsafe {
+            let _ = result::destroy_matmul_desc(self.operation);
+            let _ = result::destroy_matrix_layout(self.weight);
+        }
+    }
+}
+
+/// What tells an algorithm from another.
+fn describe(algorithm: &sys::cublasLtMatmulAlgo_t) -> String {
+    use sys::cublasLtMatmulAlgoConfigAttributes_t as Attribute;
+    let of = |name| attribute(algorithm, name).map_or_else(|| "?".to_owned(), |value| value.to_string());
+    format!(
+        "id {} tile {} stages {} custom {} swizzle {}",
+        of(Attribute::CUBLASLT_ALGO_CONFIG_ID),
+        of(Attribute::CUBLASLT_ALGO_CONFIG_TILE_ID),
+        of(Attribute::CUBLASLT_ALGO_CONFIG_STAGES_ID),
+        of(Attribute::CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
+        of(Attribute::CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
+    )
 }
 
 impl Drop for Products {
     fn drop(&mut self) {
         // SAFETY: nothing uses the descriptors and the handle after this; errors at the end have no one to tell.
         unsafe {
-            for plan in self.plans.values() {
-                let _ = result::destroy_matmul_desc(plan.operation);
-                let _ = result::destroy_matrix_layout(plan.weight);
-            }
+            self.plans.values().for_each(Plan::destroy);
             let _ = result::destroy_handle(self.handle);
         }
     }

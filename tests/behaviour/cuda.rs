@@ -1,0 +1,239 @@
+//! The promises on a CUDA device, beside the CPU. They need a device, so they run only when they are asked for:
+//! `cargo test --release --workspace --features medley-tests/cuda --test behaviour cuda -- --ignored --test-threads 1`.
+
+use std::sync::Arc;
+
+use medley_backend::{Backend, Batch, Part, PartKind, Row, Sequence};
+use medley_backend_mistralrs::{ComputeDevice, LoadOptions, ModelSource, PoolSize, load};
+use medley_engine::Engine;
+use medley_generate::Generate;
+use medley_kv::{BlendMode, PageId, Position, Segment, SlotId, Strategy, TokenId, pages_for};
+
+use crate::exactness::greedy;
+use crate::harness::{Ask, SMALL, ask, collect, document, fetched, model_on, text};
+
+/// Files of models beside the small one that are compared if they are there.
+const OTHERS: [&str; 2] = [
+    "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+    "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+];
+
+/// Two best tokens closer than this say nothing about who is right.
+const CLEAR: f64 = 0.1;
+
+/// Largest difference of logits over the largest logit, where bf16 rounds at other places.
+const ROUNDING: f32 = 3e-2;
+
+fn backend(model: &str, device: ComputeDevice) -> Box<dyn Backend> {
+    let options = LoadOptions {
+        device,
+        pool: PoolSize::Pages(40),
+        ..LoadOptions::default()
+    };
+    let loaded = load(&ModelSource::Gguf(fetched(model)), &options);
+    loaded.expect("the model loads").backend
+}
+
+/// Rows of one sequence on its own pages, which begin at `page`.
+fn sequence(batch: &mut Batch, page: usize, tokens: &[u32]) {
+    let pages: Arc<[PageId]> = (page..page + pages_for(tokens.len()))
+        .map(|page| PageId(page as u32))
+        .collect();
+    let sequence = batch.sequences.len();
+    let first = batch.rows.len();
+    batch
+        .rows
+        .extend(tokens.iter().enumerate().map(|(i, &token)| Row {
+            sequence,
+            token: TokenId(token),
+            position: Position(i as u32),
+            slot: SlotId::of(&pages, i),
+        }));
+    batch.logits.extend(first..batch.rows.len());
+    batch.sequences.push(Sequence {
+        parts: vec![Part {
+            pages,
+            len: tokens.len(),
+            kind: PartKind::Prefix,
+        }],
+    });
+}
+
+fn random(seed: u64, count: usize, vocab: usize) -> Vec<u32> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    (0..count).map(|_| rng.u32(10..vocab as u32)).collect()
+}
+
+fn logits(backend: &mut dyn Backend, tokens: &[u32]) -> Vec<Vec<f32>> {
+    let mut batch = Batch::default();
+    sequence(&mut batch, 0, tokens);
+    backend.run(&batch).expect("it runs").logits
+}
+
+/// The best tokens with their probabilities, best first.
+fn best(logits: &[f32]) -> [(usize, f64); 2] {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = logits.iter().map(|&l| f64::from(l - most).exp()).sum();
+    let mut order: Vec<usize> = (0..logits.len()).collect();
+    order.select_nth_unstable_by(1, |&a, &b| logits[b].total_cmp(&logits[a]));
+    order.truncate(2);
+    order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
+    [order[0], order[1]].map(|token| (token, f64::from(logits[token] - most).exp() / sum))
+}
+
+/// Largest difference over the largest logit.
+fn difference(a: &[f32], b: &[f32]) -> f32 {
+    let most = b.iter().fold(0.0f32, |most, l| most.max(l.abs()));
+    let pairs = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    pairs.fold(0.0, |most, d| if d > most || d.is_nan() { d } else { most }) / most
+}
+
+/// Teacher-forced on recorded greedy text: of two models of one family the same, as their tokens are the same.
+fn follows_the_cpu(model: &str, recorded: &str) {
+    let mut cpu = backend(model, ComputeDevice::Cpu);
+    let mut device = backend(model, ComputeDevice::Cuda(0));
+    let (mut clear, mut worst) = (0, 0.0f32);
+    for (text, (prompt, said)) in greedy(recorded).into_iter().enumerate() {
+        let said = said.iter().map(|step| step[0].0);
+        let tokens: Vec<u32> = prompt.into_iter().chain(said).collect();
+        let (ours, theirs) = (logits(&mut *device, &tokens), logits(&mut *cpu, &tokens));
+        for (i, (a, b)) in ours.iter().zip(&theirs).enumerate() {
+            worst = worst.max(difference(a, b));
+            let [(token, p1), (_, p2)] = best(b);
+            if p1 - p2 > CLEAR {
+                clear += 1;
+                assert_eq!(
+                    best(a)[0].0,
+                    token,
+                    "{model}, text {text}, token {i}: {p1} to {p2}"
+                );
+            }
+        }
+    }
+    println!("{model}: {clear} clear tokens, logits at most {worst:.1e} of the largest away");
+    assert!(clear > 500, "only {clear} clear tokens");
+}
+
+#[test]
+#[ignore = "needs a CUDA device"]
+fn the_device_chooses_the_cpu_s_tokens() {
+    follows_the_cpu(SMALL, "smollm2-135m.json");
+    for model in OTHERS {
+        if fetched(SMALL).with_file_name(model).is_file() {
+            follows_the_cpu(model, "qwen2.5-coder-0.5b.json");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a CUDA device"]
+fn a_sequence_has_the_same_bits_whatever_shares_the_call() {
+    let mut device = backend(SMALL, ComputeDevice::Cuda(0));
+    let vocab = device.vocab();
+    for len in [1, 3, 64, 65, 200, 513] {
+        let tokens = random(len as u64, len, vocab);
+        let alone = logits(&mut *device, &tokens);
+        for others in [1, 40, 300, 1200] {
+            let mut batch = Batch::default();
+            sequence(&mut batch, 12, &random(99, others, vocab));
+            let first = batch.rows.len();
+            sequence(&mut batch, 0, &tokens);
+            batch.logits.retain(|&row| row >= first);
+            let together = device.run(&batch).expect("it runs").logits;
+            assert!(alone == together, "{len} tokens beside {others} others");
+        }
+    }
+}
+
+fn prompt(order: &[u64]) -> Vec<Segment> {
+    let documents = order.iter().map(|&seed| document(seed, 40 + 90 * seed as usize));
+    [text(100, 21)]
+        .into_iter()
+        .chain(documents)
+        .chain([text(101, 12)])
+        .collect()
+}
+
+fn engine(pages: usize, resident: usize, step_rows: usize) -> Engine {
+    model_on(SMALL, ComputeDevice::Cuda(0), pages, resident, step_rows)
+}
+
+#[test]
+#[ignore = "needs a CUDA device"]
+fn ratio_one_equals_exact_within_rounding_for_every_rule() {
+    let engine = engine(200, 100, 512);
+    let mut worst = 0.0f32;
+    for order in [[1, 2, 3], [5, 1, 1]] {
+        let asked = Ask::new(prompt(&order)).max_tokens(1);
+        let exact = ask(&engine, &asked.clone().mode(BlendMode::Exact));
+        for strategy in [
+            Strategy::Auto,
+            Strategy::Heads,
+            Strategy::Deviation,
+            Strategy::Query,
+        ] {
+            let blended = ask(&engine, &asked.clone().strategy(strategy).ratio(1.0));
+            let distance = difference(blended.first_logits(), exact.first_logits());
+            assert!(distance < ROUNDING, "{strategy}: logits differ by {distance}");
+            worst = worst.max(distance);
+        }
+        let unrepaired = ask(&engine, &asked.clone().ratio(0.0));
+        assert!(difference(unrepaired.first_logits(), exact.first_logits()) > ROUNDING);
+    }
+    println!("ratio 1 and exact: logits at most {worst:.1e} of the largest apart");
+}
+
+/// Other requests before and beside the target.
+fn live(engine: &Engine, rng: &mut fastrand::Rng, target: &Ask) -> Vec<f32> {
+    let other = |rng: &mut fastrand::Rng| {
+        let order: Vec<u64> = (0..rng.usize(1..3)).map(|_| rng.u64(0..7)).collect();
+        let strategy = [Strategy::Query, Strategy::Heads, Strategy::Deviation][rng.usize(0..3)];
+        Ask::new(prompt(&order))
+            .strategy(strategy)
+            .max_tokens(rng.usize(1..4))
+    };
+    let beside: Vec<_> = (0..rng.usize(0..4))
+        .map(|_| engine.submit(other(rng).0).expect("submitted"))
+        .collect();
+    let answer = ask(engine, target);
+    for stream in beside {
+        collect(stream).expect("answered");
+    }
+    answer.first_logits().to_vec()
+}
+
+#[test]
+#[ignore = "needs a CUDA device"]
+fn prefill_is_the_same_after_any_history() {
+    let targets = [
+        Ask::new(prompt(&[1, 2, 3])).max_tokens(1),
+        Ask::new(prompt(&[2, 3]))
+            .strategy(Strategy::Deviation)
+            .max_tokens(1),
+        Ask::new(prompt(&[3, 2, 1]))
+            .strategy(Strategy::Query)
+            .refined(1, 2)
+            .ratio(0.3)
+            .max_tokens(1),
+        Ask::new(prompt(&[1, 3])).mode(BlendMode::Exact).max_tokens(1),
+    ];
+    let expected: Vec<_> = targets
+        .iter()
+        .map(|target| ask(&engine(200, 100, 8192), target).first_logits().to_vec())
+        .collect();
+    let (mut same, mut worst) = (0, 0.0f32);
+    let mut seed = 0;
+    for (pages, resident, step_rows) in [(200, 100, 8192), (120, 20, 8192), (200, 0, 8192), (200, 100, 130)] {
+        let engine = engine(pages, resident, step_rows);
+        for _ in 0..13 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let at = seed as usize % targets.len();
+            let logits = live(&engine, &mut rng, &targets[at]);
+            same += usize::from(logits == expected[at]);
+            worst = worst.max(difference(&logits, &expected[at]));
+            seed += 1;
+        }
+    }
+    println!("{same} of {seed} histories bit-identical; logits at most {worst:.1e} of the largest apart");
+    assert!(worst < ROUNDING, "logits differ by {worst}");
+}
