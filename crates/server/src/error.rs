@@ -19,9 +19,16 @@ use crate::request_id::RequestId;
 /// Why a request got no answer, or not all of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ApiError {
-    /// The body is not JSON, or not of the right shape.
+    /// The body is not JSON.
     #[error("{message}")]
     Json { message: String, param: Option<String> },
+    /// The body is JSON, and something in it is not what belongs there.
+    #[error("{message}")]
+    Shape {
+        code: &'static str,
+        message: String,
+        param: Option<String>,
+    },
     /// The body broke off.
     #[error("the request's body could not be read")]
     UnreadableBody,
@@ -67,7 +74,10 @@ pub(crate) enum ApiError {
     )]
     KvCapacity { needed: usize, pages: usize },
     /// A reference to a document that is not there.
-    #[error("documents[{0}] refers to a document that does not exist")]
+    #[error(
+        "documents[{0}] refers to a stored document, and there are none in this version: send its text, which is reused \
+         from the second time on"
+    )]
     DocumentNotFound(usize),
     /// No such model.
     #[error("the model `{0}` does not exist")]
@@ -146,6 +156,7 @@ impl ApiError {
             Self::Unsupported { .. } => (StatusCode::BAD_REQUEST, REQUEST, "unsupported_parameter"),
             Self::Compose(error) => (
                 StatusCode::BAD_REQUEST,
+            Self::Shape { code, .. } => (StatusCode::BAD_REQUEST, REQUEST, *code),
                 REQUEST,
                 error.code().unwrap_or("invalid_value"),
             ),
@@ -175,7 +186,7 @@ impl ApiError {
 
     fn param(&self) -> Option<String> {
         match self {
-            Self::Json { param, .. } => param.clone(),
+            Self::Json { param, .. } | Self::Shape { param, .. } => param.clone(),
             Self::Invalid { param, .. } | Self::NeverFits { param, .. } => Some(param.clone()),
             Self::Missing(param) | Self::Unsupported { param, .. } => Some((*param).to_owned()),
             Self::Compose(error) => Some(error.param().to_owned()),

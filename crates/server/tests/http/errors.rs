@@ -23,9 +23,57 @@ async fn a_body_that_is_not_json_is_located() {
             .await
             .is_error(400, "json_parse_error", None);
     assert!(message.contains("line 2"), "{message}");
-    let reply = send(&server, completion_of(r#"{"documents":[{"id":7}]}"#)).await;
-    let message = reply.is_error(400, "json_parse_error", Some("documents[0].id"));
+    let reply = send(&server, completion_of(r#"{"documents":[{"title":"}]}"#)).await;
+    let message = reply.is_error(400, "json_parse_error", Some("documents[0].title"));
     assert!(message.contains("line 1 column"), "{message}");
+}
+
+#[tokio::test]
+async fn json_of_the_wrong_shape_is_located_and_says_what_is_wrong() {
+    let server = server(&Fake::says(&["x"]));
+    for (body, code, param) in [
+        (
+            r#"{"documents":[{"title":7}]}"#,
+            "invalid_type",
+            "documents[0].title",
+        ),
+        (
+            r#"{"documents":[{"id":true}]}"#,
+            "invalid_type",
+            "documents[0].id",
+        ),
+        (r#"{"documents":7}"#, "invalid_type", "documents"),
+        (r#"{"max_tokens":"many"}"#, "invalid_type", "max_tokens"),
+        (r#"{"max_tokens":-1}"#, "invalid_value", "max_tokens"),
+        (r#"{"blend":{"mode":"fast"}}"#, "invalid_value", "blend.mode"),
+    ] {
+        let reply = send(&server, completion_of(body)).await;
+        let message = reply.is_error(400, code, Some(param));
+        assert!(message.contains("line 1 column"), "{message}");
+    }
+}
+
+/// A misspelt option would be lost in silence; fields of the request itself may be meant for others.
+#[tokio::test]
+async fn keys_that_blend_and_documents_do_not_have_are_named() {
+    let server = server(&Fake::says(&["x"]));
+    for (body, param, expected) in [
+        (json!({"blend": {"ratio": 0.3}}), "blend.ratio", "recompute_ratio"),
+        (
+            json!({"documents": ["a", {"text": "b", "titel": "T"}]}),
+            "documents[1].titel",
+            "title",
+        ),
+    ] {
+        let mut body = body;
+        body["prompt"] = "Hi".into();
+        let message = post(&server, body)
+            .await
+            .is_error(400, "unknown_parameter", Some(param));
+        assert!(message.contains(expected), "{message}");
+    }
+    let others = json!({"prompt": "Hi", "ratio": 0.3, "documents": [{"text": "b", "metadata": {"a": 1}}]});
+    assert_eq!(post(&server, others).await.status, 200);
 }
 
 #[tokio::test]
@@ -56,7 +104,7 @@ async fn a_list_where_an_object_belongs_is_refused() {
         ),
     ] {
         let reply = send(&server, completion_of(body)).await;
-        let message = reply.is_error(400, "json_parse_error", param);
+        let message = reply.is_error(400, "invalid_type", param);
         assert!(message.contains("an object"), "{message}");
     }
 }
@@ -293,12 +341,12 @@ async fn a_field_that_is_there_twice_is_named() {
         (r#"{"prompt":"a","prompt":"b"}"#, "prompt"),
         (r#"{"prompt":"a","blend":{"hops":1,"hops":2}}"#, "blend.hops"),
         (
-            r#"{"prompt":"a","documents":["b",{"text":"c","content":"d"}]}"#,
+            r#"{"prompt":"a","documents":["b",{"text":"c","text":"d"}]}"#,
             "documents[1].text",
         ),
     ] {
         let reply = send(&server, completion_of(body)).await;
-        let message = reply.is_error(400, "json_parse_error", Some(param));
+        let message = reply.is_error(400, "invalid_value", Some(param));
         assert!(message.contains("duplicate field"), "{message}");
     }
 }
