@@ -138,3 +138,9 @@ def test_an_unknown_model_is_not_found(client):
     with pytest.raises(openai.NotFoundError) as caught:
         client.completions.create(model="gpt-17", prompt="x")
     assert caught.value.body["code"] == "model_not_found"
+def test_chat_is_not_found_and_says_what_there_is(client):
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.chat.completions.create(model="default", messages=[{"role": "user", "content": "x"}])
+    assert "/v1/completions" in caught.value.body["message"]
+
+

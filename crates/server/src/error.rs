@@ -82,9 +82,9 @@ pub(crate) enum ApiError {
     /// No such model.
     #[error("the model `{0}` does not exist")]
     ModelNotFound(String),
-    /// No such path.
-    #[error("there is nothing at this path")]
-    UnknownPath,
+    /// No such path, and what to do instead.
+    #[error("{0}")]
+    UnknownPath(&'static str),
     /// The path has no such method.
     #[error("this path does not take this method")]
     Method,
@@ -166,7 +166,7 @@ impl ApiError {
             Self::KvCapacity { .. } => (StatusCode::BAD_REQUEST, REQUEST, "kv_capacity_exceeded"),
             Self::DocumentNotFound(_) => (StatusCode::BAD_REQUEST, REQUEST, "document_not_found"),
             Self::ModelNotFound(_) => (StatusCode::NOT_FOUND, REQUEST, "model_not_found"),
-            Self::UnknownPath => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
+            Self::UnknownPath(_) => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, REQUEST, "method_not_allowed"),
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, REQUEST, "request_too_large"),
             Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, REQUEST, "request_timeout"),

@@ -193,6 +193,21 @@ async fn unknown_paths_are_404_and_unknown_methods_405_as_json() {
 }
 
 #[tokio::test]
+async fn paths_of_other_versions_are_404_with_what_to_do_instead() {
+    let server = server(&Fake::says(&["x"]));
+    for (path, part) in [
+        ("/v1/chat/completions", "chat template"),
+        ("/v1/documents", "`documents`"),
+        ("/completions", "/v1"),
+        ("/v1/embeddings", "/openapi.json"),
+    ] {
+        let reply = send(&server, request(Method::POST, path)).await;
+        let message = reply.is_error(404, "not_found", None);
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_model_is_404() {
     let server = server(&Fake::says(&["x"]));
     let reply = post(&server, json!({"model": "gpt-4", "prompt": "Hi"})).await;
