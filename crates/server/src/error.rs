@@ -46,8 +46,8 @@ pub(crate) enum ApiError {
     Compose(#[from] ComposeError),
     /// The prompt does not fit into the context.
     #[error(
-        "this model's context holds {context} tokens, prompt {prompt} has {tokens} and at least one is generated\
-         {documents}"
+        "the server's context holds {context} tokens (`max_model_len`), prompt {prompt} has {tokens} and at least one is \
+         generated{documents}"
     )]
     ContextLength {
         prompt: usize,
@@ -57,22 +57,28 @@ pub(crate) enum ApiError {
     },
     /// A text is so long that its tokens need not be counted.
     #[error(
-        "this model's context holds {context} tokens, `{param}` with what stands in front of it has at least {least} \
-         tokens and at least one is generated"
+        "the server's context holds {context} tokens (`max_model_len`), `{param}` with what stands in front of it has at \
+         least {least} tokens and at least one is generated"
     )]
     NeverFits {
         param: String,
         least: usize,
         context: usize,
     },
-    /// The request does not fit into the KV pool.
+    /// The request does not fit into the KV pool; `param` is what would have to be less.
     #[error(
-        "the request's documents, prompt and answer need KV memory for {} tokens and the server has memory for {}: \
-         send `blend.mode: exact` or fewer documents, or have the server started with a larger `--host-cache-size`",
+        "{what} need KV memory for {} tokens, each part counted in whole pages of {PAGE_TOKENS}, and the server has memory \
+         for {}: {instead}, or have the server started with a larger `--host-cache-size`",
         needed * PAGE_TOKENS,
         pages * PAGE_TOKENS
     )]
-    KvCapacity { needed: usize, pages: usize },
+    KvCapacity {
+        needed: usize,
+        pages: usize,
+        param: &'static str,
+        what: &'static str,
+        instead: &'static str,
+    },
     /// A reference to a document that is not there.
     #[error(
         "documents[{0}] refers to a stored document, and there are none in this version: send its text, which is reused \
@@ -150,13 +156,13 @@ impl ApiError {
     fn row(&self) -> Row {
         let (status, kind, code) = match self {
             Self::Json { .. } => (StatusCode::BAD_REQUEST, REQUEST, "json_parse_error"),
+            Self::Shape { code, .. } => (StatusCode::BAD_REQUEST, REQUEST, *code),
             Self::UnreadableBody => (StatusCode::BAD_REQUEST, REQUEST, "unreadable_body"),
             Self::Invalid { .. } => (StatusCode::BAD_REQUEST, REQUEST, "invalid_value"),
             Self::Missing(_) => (StatusCode::BAD_REQUEST, REQUEST, "missing_required_parameter"),
             Self::Unsupported { .. } => (StatusCode::BAD_REQUEST, REQUEST, "unsupported_parameter"),
             Self::Compose(error) => (
                 StatusCode::BAD_REQUEST,
-            Self::Shape { code, .. } => (StatusCode::BAD_REQUEST, REQUEST, *code),
                 REQUEST,
                 error.code().unwrap_or("invalid_value"),
             ),
@@ -188,7 +194,9 @@ impl ApiError {
         match self {
             Self::Json { param, .. } | Self::Shape { param, .. } => param.clone(),
             Self::Invalid { param, .. } | Self::NeverFits { param, .. } => Some(param.clone()),
-            Self::Missing(param) | Self::Unsupported { param, .. } => Some((*param).to_owned()),
+            Self::Missing(param) | Self::Unsupported { param, .. } | Self::KvCapacity { param, .. } => {
+                Some((*param).to_owned())
+            }
             Self::Compose(error) => Some(error.param().to_owned()),
             Self::ContextLength { .. } => Some("prompt".to_owned()),
             Self::DocumentNotFound(index) => Some(format!("documents[{index}].id")),

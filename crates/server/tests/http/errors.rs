@@ -309,7 +309,7 @@ async fn other_refusals_of_the_engine_have_their_own_errors() {
             SubmitError::TooLarge { needed: 9, pages: 4 },
             400,
             "kv_capacity_exceeded",
-            None,
+            Some("prompt"),
         ),
         (
             SubmitError::PromptTooLong {
@@ -336,16 +336,65 @@ async fn other_refusals_of_the_engine_have_their_own_errors() {
 
 #[tokio::test]
 async fn a_request_over_the_kv_memory_is_told_in_tokens_what_helps() {
-    let fake = Fake::new(|_, _| Play::Refuse(SubmitError::TooLarge { needed: 9, pages: 4 }));
-    let reply = post(&server(&fake), json!({"prompt": "Hi"})).await;
-    let message = reply.is_error(400, "kv_capacity_exceeded", None);
-    for part in [
-        "for 576 tokens",
-        "for 256",
-        "blend.mode: exact",
-        "--host-cache-size",
+    let refuse = |pages| Fake::new(move |_, _| Play::Refuse(SubmitError::TooLarge { needed: 9, pages }));
+    let documents = json!(["a".repeat(62), "b".repeat(62)]);
+    let exact = json!({"mode": "exact"});
+    for (pages, body, param, help) in [
+        (
+            4,
+            json!({"documents": documents}),
+            "documents",
+            "`blend.mode: exact` or fewer",
+        ),
+        // The prompt alone has 131 tokens.
+        (
+            2,
+            json!({"documents": documents}),
+            "documents",
+            "send fewer documents",
+        ),
+        (
+            2,
+            json!({"documents": documents, "blend": exact}),
+            "documents",
+            "send fewer documents",
+        ),
+        (4, json!({}), "prompt", "a shorter prompt"),
     ] {
-        assert!(message.contains(part), "{part}: {message}");
+        let mut body = body;
+        body["prompt"] = "Hi".into();
+        let message =
+            post(&server(&refuse(pages)), body)
+                .await
+                .is_error(400, "kv_capacity_exceeded", Some(param));
+        let memory = format!("for {}:", 64 * pages);
+        for part in [
+            "for 576 tokens",
+            "pages of 64",
+            &memory,
+            help,
+            "--host-cache-size",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        assert_eq!(message.contains("exact"), help.contains("exact"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn more_choices_than_can_ever_run_are_blamed_on_what_asked_for_them() {
+    let refuse = || Fake::new(|_, _| Play::Refuse(SubmitError::TooMany { requests: 3, most: 1 }));
+    for (body, param) in [
+        (json!({"prompt": ["a", "b", "c"]}), "prompt"),
+        (json!({"prompt": "a", "n": 3}), "n"),
+    ] {
+        let message = post(&server(&refuse()), body)
+            .await
+            .is_error(400, "invalid_value", Some(param));
+        assert!(
+            message.contains("--max-num-seqs") && message.contains("--max-queue"),
+            "{message}"
+        );
     }
 }
 
