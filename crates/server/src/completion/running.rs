@@ -13,7 +13,7 @@ use super::{
     shape::Shape,
     tracked::Tracked,
 };
-use crate::{AppState, Engine, error::ApiError, request_id::RequestId};
+use crate::{AppState, Engine, error::ApiError, readiness::CutOff, request_id::RequestId};
 
 /// Which request it is and when its body was there.
 pub(crate) struct Arrival {
@@ -26,6 +26,7 @@ pub(crate) struct Running {
     choices: SelectAll<Tracked>,
     /// Events that came while the plans were waited for.
     early: VecDeque<(usize, Event)>,
+    cut: CutOff,
     request_id: RequestId,
 }
 
@@ -54,6 +55,7 @@ pub(crate) fn submit(
             .map(|(index, events)| Tracked::new(index, events, meter(index)))
             .collect(),
         early: VecDeque::new(),
+        cut: state.readiness().cut_off_signal(),
         request_id: arrival.id,
     };
     Ok(Answer::new(model, shape, prompts, running))
@@ -102,8 +104,6 @@ fn refused(error: SubmitError, shape: &Shape, prompts: &[PreparedPrompt]) -> Api
     }
 }
 
-impl Running {
-    /// The next event of any choice; `None` once all have finished. After an error the others are given up.
 /// Says what would help: exact mode keeps no copy of documents beside the prompt, if the prompt itself fits.
 fn too_large(needed: usize, pages: usize, shape: &Shape, prompts: &[PreparedPrompt]) -> ApiError {
     let documents = prompts.iter().any(|p| p.prompt.documents().next().is_some());
@@ -132,10 +132,12 @@ fn too_large(needed: usize, pages: usize, shape: &Shape, prompts: &[PreparedProm
     }
 }
 
+impl Running {
+    /// The next event of any choice; `None` once all have finished. After an error the others are given up.
     pub(super) async fn next(&mut self) -> Option<Result<(usize, Event), ApiError>> {
         let next = match self.early.pop_front() {
             Some(early) => Some(early),
-            None => self.choices.next().await,
+            None => self.live().await,
         };
         match next? {
             (_, Event::Failed(error)) => Some(Err(self.failed(error))),
@@ -146,7 +148,7 @@ fn too_large(needed: usize, pages: usize, shape: &Shape, prompts: &[PreparedProm
     /// Waits until the ledger knows the plan of every prompt. Other events are kept.
     pub(super) async fn planned(&mut self, ledger: &mut Ledger) -> Result<(), ApiError> {
         while !ledger.is_complete() {
-            match self.choices.next().await {
+            match self.live().await {
                 Some((index, Event::Planned(report))) => ledger.enter(index, *report),
                 Some((_, Event::Failed(error))) => return Err(self.failed(error)),
                 Some(event) => self.early.push_back(event),
@@ -156,6 +158,18 @@ fn too_large(needed: usize, pages: usize, shape: &Shape, prompts: &[PreparedProm
             }
         }
         Ok(())
+    }
+
+    /// The next event that comes from the engine. A server that has no more time ends the request.
+    async fn live(&mut self) -> Option<(usize, Event)> {
+        tokio::select! {
+            biased;
+            next = self.choices.next() => next,
+            () = self.cut.passed() => {
+                self.choices.iter_mut().for_each(Tracked::cut_off);
+                Some((0, Event::Failed(GenerateError::ShuttingDown)))
+            }
+        }
     }
 
     fn failed(&mut self, error: GenerateError) -> ApiError {
