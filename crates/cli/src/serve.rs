@@ -10,7 +10,7 @@ use crate::{
     banner::banner,
     config::{LogFormat, ModelConfig, ServerConfig},
     model::{self, Choice},
-    signals,
+    say, signals,
 };
 
 /// Serves until a signal and the end of running requests. Health checks are answered while the model loads; a
@@ -66,6 +66,6 @@ fn settings(choice: &Choice, model: &ModelConfig, server: &ServerConfig) -> Sett
 fn announce(name: &str, address: SocketAddr, format: LogFormat) {
     tracing::info!(model = name, %address, "ready");
     if format == LogFormat::Text {
-        eprintln!("{}", banner(name, address));
+        say::note(format_args!("{}", banner(name, address)));
     }
 }
