@@ -86,6 +86,12 @@ fn layers(matches: &ArgMatches, scope: Scope) -> Result<Layers, Misconfigured> {
 fn model_config(layers: &Layers) -> Result<ModelConfig, Misconfigured> {
     let config = ModelConfig::new(layers)?;
     logging::start(config.log_format, config.log_level);
+    for name in layers.unknown_variables() {
+        tracing::warn!(
+            name,
+            "no setting has this variable; `medley serve --help` lists those that there are"
+        );
+    }
     Ok(config)
 }
 
