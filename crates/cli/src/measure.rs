@@ -191,9 +191,7 @@ fn peer(choice: &Choice, config: &ModelConfig) -> Option<PeerOptions> {
     })
 }
 
-fn ratio(text: &str) -> Result<Ratio, String> {
-    let value: f64 = text
-        .parse()
-        .map_err(|_| "a number from 0 to 1 is wanted".to_owned())?;
-    Ratio::new(value).map_err(|e| e.to_string())
+fn ratio(text: &str) -> Result<Ratio, &'static str> {
+    let value = text.parse().map_err(|_| "not a number from 0 to 1")?;
+    Ratio::new(value).map_err(|_| "not a number from 0 to 1")
 }

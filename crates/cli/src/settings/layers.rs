@@ -91,12 +91,7 @@ impl Layers {
             return Ok(None);
         };
         let text = given.texts.last().map_or("", String::as_str);
-        let fail = |e: E| {
-            Misconfigured::new(
-                &given.origin,
-                format!("{text:?} does not do: {e}{}", hint(&given)),
-            )
-        };
+        let fail = |e: E| Misconfigured::new(&given.origin, format!("`{text}` {e}{}", hint(&given)));
         parse(text).map(Some).map_err(fail)
     }
 
@@ -230,6 +225,11 @@ mod tests {
     #[test]
     fn a_variable_lists_names_with_commas_and_an_empty_one_is_unset() {
         let env = Environment::from([("MEDLEY_SERVED_MODEL_NAME", "a, b/c"), ("MEDLEY_PORT", "")]);
+        let layers = layers(&[], env);
+        assert_eq!(text_of(&layers, "served-model-name").as_deref(), Some("a|b/c"));
+        assert_eq!(text_of(&layers, "port").as_deref(), Some("8080"));
+    }
+
     #[test]
     fn variables_that_no_setting_has_are_found() {
         let env = Environment::from([
@@ -241,11 +241,6 @@ mod tests {
             ("HOME", "/h"),
         ]);
         assert_eq!(layers(&[], env).unknown_variables(), ["MEDLEY_PROT"]);
-    }
-
-        let layers = layers(&[], env);
-        assert_eq!(text_of(&layers, "served-model-name").as_deref(), Some("a|b/c"));
-        assert_eq!(text_of(&layers, "port").as_deref(), Some("8080"));
     }
 
     #[test]
@@ -286,7 +281,7 @@ mod tests {
             .required("port", parse)
             .expect_err("x is no port")
             .to_string();
-        assert!(message.starts_with("--port: \"x\" does not do"), "{message}");
+        assert!(message.starts_with("--port: `x` "), "{message}");
         let by_service = layers(&[], Environment::from([("MEDLEY_PORT", "tcp://10.0.0.1:80")]));
         let message = by_service
             .required("port", parse)
