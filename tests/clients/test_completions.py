@@ -92,6 +92,13 @@ def test_separators_make_documents(client):
     assert [d["source"] for d in again.medley["documents"]] == ["host"] * 3
 
 
+def test_hops_and_rounds_refine_the_default_strategy(client):
+    refined = ask(client, DOCUMENTS, blend={"hops": 1, "rounds": 2})
+    assert [refined.medley[key] for key in ("strategy", "hops", "rounds")] == ["query", 1, 2]
+    plain = ask(client, DOCUMENTS)
+    assert [plain.medley[key] for key in ("strategy", "hops", "rounds")] == ["query", 0, 1]
+
+
 def test_a_seed_fixes_the_text(client):
     def run(seed):
         return client.completions.create(model="default", prompt="Once upon a time", max_tokens=16, temperature=1.0, seed=seed).choices[0].text
@@ -134,13 +141,13 @@ def test_bad_input_is_named(client, change, param, code):
     assert client.completions.create(model="default", prompt="still there", max_tokens=1).choices
 
 
-def test_an_unknown_model_is_not_found(client):
-    with pytest.raises(openai.NotFoundError) as caught:
-        client.completions.create(model="gpt-17", prompt="x")
-    assert caught.value.body["code"] == "model_not_found"
 def test_chat_is_not_found_and_says_what_there_is(client):
     with pytest.raises(openai.NotFoundError) as caught:
         client.chat.completions.create(model="default", messages=[{"role": "user", "content": "x"}])
     assert "/v1/completions" in caught.value.body["message"]
 
 
+def test_an_unknown_model_is_not_found(client):
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.completions.create(model="gpt-17", prompt="x")
+    assert caught.value.body["code"] == "model_not_found"
