@@ -124,7 +124,7 @@ fn check_against_llama_cpp(model: &str, recorded: &str) {
             .chain(said.iter().map(|s| s[0].0))
             .collect();
         let tokens = &tokens[..tokens.len() - 1];
-        let logits = exact(&mut backend, tokens, prompt.len() - 1);
+        let logits = exact(&mut *backend, tokens, prompt.len() - 1);
         for (i, ([(first, p1), (_, p2)], ours)) in said.iter().zip(logits.iter().map(|l| best(l))).enumerate()
         {
             steps += 1;
@@ -146,7 +146,7 @@ fn check_against_f32(model: &str, recorded: &str) {
         .chain(said.iter().map(|s| s[0].0))
         .take(200)
         .collect();
-    let ours = exact(&mut backend(model), &tokens, 0);
+    let ours = exact(&mut *backend(model), &tokens, 0);
     let theirs = reference(model, &tokens);
     assert_eq!(ours.len(), theirs.len());
     for (i, (a, b)) in ours.iter().zip(&theirs).enumerate() {
