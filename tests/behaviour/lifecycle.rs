@@ -120,6 +120,22 @@ fn a_full_queue_refuses_and_recovers() {
     ask(&engine, &small());
 }
 
+/// The next request may come from whoever has just read the last event of the one before.
+#[test]
+fn with_no_queue_requests_one_after_another_are_all_taken() {
+    let engine = Engines::default().with(|e| {
+        e.config.max_queue = 0;
+        e.config.max_sequences = 1;
+    });
+    let engine = engine.start();
+    for seed in 0..200 {
+        let prompt = vec![text(seed, 9), document(seed, 70), text(4, 5)];
+        let asked = Ask::new(prompt).max_tokens(1 + seed as usize % 5);
+        let mut stream = engine.submit(asked.0).expect("nobody else is there");
+        while !matches!(stream.blocking_recv(), Some(Event::Finished { .. })) {}
+    }
+}
+
 #[test]
 fn what_can_never_run_is_refused_with_the_numbers() {
     let engine = Engines::default().with(|e| e.pages = 10).start();

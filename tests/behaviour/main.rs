@@ -16,3 +16,4 @@ mod ratio;
 mod real_model;
 mod real_text;
 mod reuse;
+mod timing;

@@ -1,5 +1,6 @@
 """A server on the small real model, as a user starts it."""
 
+import contextlib
 import os
 import pathlib
 import socket
@@ -34,18 +35,24 @@ def binary():
     return pathlib.Path(os.environ.get("MEDLEY_BIN", "target/release/medley")).resolve()
 
 
-@pytest.fixture(scope="session")
-def address(binary):
+@contextlib.contextmanager
+def serving(binary, *arguments, **popen):
+    """A server of its own: its address and its process."""
     port = free_port()
-    command = [binary, "serve", "--port", str(port), "--blend-separator", " # # ", "--host-cache-size", "1GiB"]
-    process = subprocess.Popen(command)
+    process = subprocess.Popen([binary, "serve", "--port", str(port), *arguments], **popen)
     address = f"http://127.0.0.1:{port}"
     try:
-        wait_until_ready(process, address)
-        yield address
+        yield address, process
     finally:
         process.terminate()
         assert process.wait(timeout=60) == 0, "SIGTERM ends the server with exit code 0"
+
+
+@pytest.fixture(scope="session")
+def address(binary):
+    with serving(binary, "--blend-separator", " # # ", "--host-cache-size", "1GiB") as (address, process):
+        wait_until_ready(process, address)
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -92,6 +92,13 @@ def test_separators_make_documents(client):
     assert [d["source"] for d in again.medley["documents"]] == ["host"] * 3
 
 
+def test_hops_and_rounds_refine_the_default_strategy(client):
+    refined = ask(client, DOCUMENTS, blend={"hops": 1, "rounds": 2})
+    assert [refined.medley[key] for key in ("strategy", "hops", "rounds")] == ["query", 1, 2]
+    plain = ask(client, DOCUMENTS)
+    assert [plain.medley[key] for key in ("strategy", "hops", "rounds")] == ["query", 0, 1]
+
+
 def test_a_seed_fixes_the_text(client):
     def run(seed):
         return client.completions.create(model="default", prompt="Once upon a time", max_tokens=16, temperature=1.0, seed=seed).choices[0].text
@@ -108,7 +115,12 @@ BAD = [
     ({"blend": {"recompute_ratio": 1.5}}, "blend.recompute_ratio", None),
     ({"blend": {"recompute_ratio": "much"}}, "blend.recompute_ratio", None),
     ({"blend": {"strategy": "best"}}, "blend.strategy", None),
-    ({"blend": {"mode": "fast"}}, "blend.mode", None),
+    ({"blend": {"mode": "fast"}}, "blend.mode", "invalid_value"),
+    ({"blend": {"ratio": 0.3}}, "blend.ratio", "unknown_parameter"),
+    ({"documents": [{"text": "a", "titel": "b"}]}, "documents[0].titel", "unknown_parameter"),
+    ({"documents": [{"text": "a", "content": "b"}]}, "documents[0].content", "invalid_value"),
+    ({"max_completion_tokens": 5}, "max_completion_tokens", "unsupported_parameter"),
+    ({"guided_regex": "a"}, "guided_regex", "unsupported_parameter"),
     ({"blend": {"strategy": "deviation", "check_layer": 99}}, "blend.check_layer", None),
     ({"prompt": "a # # b # # c", "documents": ["d"]}, "prompt", None),
     ({"prompt": "word " * 9000}, "prompt", "context_length_exceeded"),
@@ -127,6 +139,12 @@ def test_bad_input_is_named(client, change, param, code):
     assert (error.get("param") or "").startswith(param), error
     assert error["message"] and (code is None or error["code"] == code)
     assert client.completions.create(model="default", prompt="still there", max_tokens=1).choices
+
+
+def test_chat_is_not_found_and_says_what_there_is(client):
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.chat.completions.create(model="default", messages=[{"role": "user", "content": "x"}])
+    assert "/v1/completions" in caught.value.body["message"]
 
 
 def test_an_unknown_model_is_not_found(client):

@@ -1,4 +1,4 @@
-//! A progress bar on standard error; plain lines where that is no terminal.
+//! A progress bar on standard error; lines of the log where that is no terminal.
 
 use std::{cell::Cell, io::IsTerminal};
 
@@ -26,7 +26,7 @@ impl Steps {
     pub(crate) fn now(&self, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(what.to_owned()),
-            None => eprintln!("{}/{} {what}", self.done.get(), self.total),
+            None => tracing::info!(done = self.done.get(), of = self.total, "{what}"),
         }
     }
 

@@ -17,7 +17,7 @@ const EXAMPLE: &str = r#"{
 pub fn banner(name: &str, address: SocketAddr) -> String {
     let url = url(address);
     format!(
-        "\nMedley serves {name} at {url}/v1. Try it, twice: the second time the documents are reused.\n\n\
+        "\nMedley serves {name} at {url}/v1; Ctrl-C stops it. Try it, twice: the second time the documents are reused.\n\n\
          curl -s {url}/v1/completions -H 'content-type: application/json' -d '{EXAMPLE}'\n"
     )
 }

@@ -57,7 +57,10 @@ fn gpu() -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::table_of_all;
+    use crate::{
+        config::{SIZES, TIMES},
+        settings::table_of_all,
+    };
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -81,6 +84,14 @@ mod tests {
             );
         }
         assert_eq!(help.matches("[default: ").count(), table_of_all().len());
+    }
+
+    #[test]
+    fn the_help_says_of_units_what_errors_say() {
+        let mut serve = command().find_subcommand("serve").cloned().expect("serve");
+        let help = serve.render_long_help().to_string();
+        assert!(help.contains(SIZES), "{help}");
+        assert!(help.contains(TIMES), "{help}");
     }
 
     #[test]

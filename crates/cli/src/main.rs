@@ -11,6 +11,7 @@ mod logging;
 mod measure;
 mod model;
 mod progress;
+mod say;
 mod serve;
 mod settings;
 mod signals;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{ArgMatches, FromArgMatches};
 
-use config::{ModelConfig, ServerConfig, model_dir};
+use config::{LogFormat, ModelConfig, ServerConfig, model_dir};
 use measure::{EvalArgs, GpuArgs, TtftArgs};
 use settings::{Environment, Layers, Misconfigured, Origin, Scope, given_flags};
 
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
     match run(&matches) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("medley: {error:#}");
+            logging::failure(&error);
             if error.is::<Misconfigured>() {
                 MISCONFIGURED.into()
             } else {
@@ -84,12 +85,19 @@ fn layers(matches: &ArgMatches, scope: Scope) -> Result<Layers, Misconfigured> {
 
 fn model_config(layers: &Layers) -> Result<ModelConfig, Misconfigured> {
     let config = ModelConfig::new(layers)?;
-    logging::start(&config);
+    logging::start(config.log_format, config.log_level);
+    for name in layers.unknown_variables() {
+        tracing::warn!(
+            name,
+            "no setting has this variable; `medley serve --help` lists those that there are"
+        );
+    }
     Ok(config)
 }
 
 fn fetch_model(matches: &ArgMatches) -> Result<()> {
     let folder = model_dir(&layers(matches, Scope::Store)?)?;
+    logging::start(LogFormat::Text, tracing::Level::INFO);
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let unknown = || {
         format!(
@@ -100,9 +108,9 @@ fn fetch_model(matches: &ArgMatches) -> Result<()> {
     let model = fetch::find(name).ok_or_else(|| Misconfigured::new(&Origin::Argument("fetch"), unknown()))?;
     let fetched = fetch::fetch(model, &folder)?;
     if let fetch::Fetched::Kept(_) = fetched {
-        eprintln!("{} is there already and intact", model.title);
+        say::note(format_args!("{} is there already and intact", model.title));
     }
-    println!("{}", fetched.path().display());
+    say::result(format_args!("{}", fetched.path().display()));
     Ok(())
 }
 

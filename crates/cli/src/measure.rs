@@ -16,6 +16,7 @@ use crate::{
     config::ModelConfig,
     fetch,
     model::{self, Choice},
+    say,
 };
 
 /// What to evaluate.
@@ -111,7 +112,7 @@ pub async fn bench_gpu(arguments: GpuArgs, config: ModelConfig) -> Result<()> {
     if let Some(path) = &arguments.json {
         gpu::write(&report, path)?;
     }
-    println!("{report}");
+    say::result(format_args!("{report}"));
     Ok(())
 }
 
@@ -139,7 +140,7 @@ pub async fn eval(arguments: EvalArgs, config: ModelConfig) -> Result<()> {
         let shown = || format!("can't write {}", path.display());
         std::fs::write(path, serde_json::to_string_pretty(&table)? + "\n").with_context(shown)?;
     }
-    println!("{table}");
+    say::result(format_args!("{table}"));
     Ok(())
 }
 
@@ -163,7 +164,7 @@ pub async fn bench_ttft(arguments: TtftArgs, config: ModelConfig) -> Result<()> 
         out: arguments.out,
     };
     let (report, path) = ttft::run(&subject(choice, &config)?, &options).await?;
-    println!("{report}\n{}", path.display());
+    say::result(format_args!("{report}\n{}", path.display()));
     Ok(())
 }
 
@@ -190,9 +191,7 @@ fn peer(choice: &Choice, config: &ModelConfig) -> Option<PeerOptions> {
     })
 }
 
-fn ratio(text: &str) -> Result<Ratio, String> {
-    let value: f64 = text
-        .parse()
-        .map_err(|_| "a number from 0 to 1 is wanted".to_owned())?;
-    Ratio::new(value).map_err(|e| e.to_string())
+fn ratio(text: &str) -> Result<Ratio, &'static str> {
+    let value = text.parse().map_err(|_| "not a number from 0 to 1")?;
+    Ratio::new(value).map_err(|_| "not a number from 0 to 1")
 }

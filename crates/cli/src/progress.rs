@@ -1,8 +1,10 @@
-//! A progress bar on standard error; a few plain lines where that is no terminal.
+//! A progress bar on standard error; a few lines of the log where that is no terminal or the log is for machines.
 
-use std::{cell::Cell, io::IsTerminal};
+use std::cell::Cell;
 
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::logging;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +27,9 @@ impl Meter {
     /// A meter from 0 to `total`.
     pub fn new(label: impl Into<String>, total: u64, unit: Unit) -> Self {
         let label = label.into();
-        let bar = std::io::stderr()
-            .is_terminal()
-            .then(|| styled(&label, total, unit));
+        let bar = logging::is_for_people().then(|| styled(&label, total, unit));
         if bar.is_none() {
-            eprintln!("{label} ..");
+            tracing::info!(percent = 0, "{label}");
         }
         Self {
             label,
@@ -48,7 +48,7 @@ impl Meter {
         let quarter = 4 * done.min(self.total) / self.total.max(1);
         if quarter > self.quarter.get() {
             self.quarter.set(quarter);
-            eprintln!("{} {} %", self.label, 25 * quarter);
+            tracing::info!(percent = 25 * quarter, "{}", self.label);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `medley serve`: the listener first, then the model, until a signal.
 
-use std::net::SocketAddr;
+use std::{io::ErrorKind, net::SocketAddr};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use medley_server::{AppState, Engine, Readiness, ServerConfig as Settings, router};
 use tokio::net::TcpListener;
 
@@ -10,7 +10,7 @@ use crate::{
     banner::banner,
     config::{LogFormat, ModelConfig, ServerConfig},
     model::{self, Choice},
-    signals,
+    say, signals,
 };
 
 /// Serves until a signal and the end of running requests. Health checks are answered while the model loads; a
@@ -47,10 +47,17 @@ pub async fn serve(model: ModelConfig, server: ServerConfig) -> Result<()> {
 }
 
 async fn bind(server: &ServerConfig) -> Result<TcpListener> {
-    let at = format!("can't listen on {} port {}", server.host, server.port);
-    TcpListener::bind((server.host.as_str(), server.port))
-        .await
-        .context(at)
+    let (host, port) = (server.host.as_str(), server.port);
+    let bound = TcpListener::bind((host, port)).await;
+    bound.map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::AddrInUse => {
+                ": another process has it; `--port N` takes another one, `--port 0` a free one"
+            }
+            _ => "",
+        };
+        Error::new(error).context(format!("can't listen on {host} port {port}{hint}"))
+    })
 }
 
 fn settings(choice: &Choice, model: &ModelConfig, server: &ServerConfig) -> Settings {
@@ -66,6 +73,6 @@ fn settings(choice: &Choice, model: &ModelConfig, server: &ServerConfig) -> Sett
 fn announce(name: &str, address: SocketAddr, format: LogFormat) {
     tracing::info!(model = name, %address, "ready");
     if format == LogFormat::Text {
-        eprintln!("{}", banner(name, address));
+        say::note(format_args!("{}", banner(name, address)));
     }
 }

@@ -16,6 +16,7 @@ pub fn terminated() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
         either(&mut term, &mut int).await;
+        tracing::info!("a signal has come; a second one ends the server at once");
         tokio::spawn(async move {
             either(&mut term, &mut int).await;
             std::process::exit(INTERRUPTED);

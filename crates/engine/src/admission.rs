@@ -6,17 +6,17 @@
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use medley_blend::{Layout, Rule};
-use medley_generate::{Event, Request};
+use medley_generate::Request;
 use medley_kv::{
     BlendMode, Document, DocumentKey, Namespace, PAGE_TOKENS, Plan, Source, Strategy, pages_for,
 };
 use medley_store::{DocumentLease, Miss, Residency};
-use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
     EngineConfig,
     account::{Account, DocumentAccount},
     canonical::Computation,
+    events::Events,
     holdings::{Holdings, Occurrence},
     sequence::Sequence,
     voice::Voice,
@@ -25,7 +25,7 @@ use crate::{
 /// A request that waits.
 pub(crate) struct Queued {
     pub request: Request,
-    pub events: UnboundedSender<Event>,
+    pub events: Events,
     pub submitted: Instant,
 }
 

@@ -17,6 +17,7 @@ mod admission;
 mod canonical;
 mod chunk;
 mod config;
+mod events;
 mod holdings;
 mod pass;
 mod sampler;
@@ -41,6 +42,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 
 use crate::{
     admission::{Need, Queued},
+    events::{Events, Place},
     shared::Shared,
     worker::Worker,
 };
@@ -110,11 +112,11 @@ impl Engine {
     }
 
     /// Sends a request that has its place in the queue. If the task is gone, the stream ends at once.
-    fn queue(&self, request: Request) -> EventStream {
-        let (events, stream) = mpsc::unbounded_channel();
+    fn queue(&self, request: Request, place: Place) -> EventStream {
+        let (sender, stream) = mpsc::unbounded_channel();
         let queued = Queued {
             request,
-            events,
+            events: Events::new(sender, place),
             submitted: Instant::now(),
         };
         if self.inbox.send(queued).is_err() {
@@ -194,8 +196,9 @@ fn live(worker: Worker, shared: &Shared) {
 impl Generate for Engine {
     fn submit_all(&self, requests: Vec<Request>) -> Result<Vec<EventStream>, SubmitError> {
         requests.iter().try_for_each(|request| self.check(request))?;
-        self.shared.enqueue(requests.len())?;
-        Ok(requests.into_iter().map(|request| self.queue(request)).collect())
+        let places = self.shared.enqueue(requests.len())?;
+        let pairs = requests.into_iter().zip(places);
+        Ok(pairs.map(|(request, place)| self.queue(request, place)).collect())
     }
 
     fn model(&self) -> &ModelCard {

@@ -227,7 +227,13 @@ impl Sequence {
     fn settle_prefix(&mut self) {
         let Phase::Prefix { end } = self.phase else { return };
         if self.account.plan == Plan::Blended && self.holdings.prefix_len == end {
-            self.account.timing.prefill += self.account.lap();
+            // What is missing is waited for, whatever else runs in the same steps.
+            let lap = self.account.lap();
+            if self.awaited.is_empty() {
+                self.account.timing.prefill += lap;
+            } else {
+                self.account.timing.compute_documents += lap;
+            }
             self.phase = Phase::Documents;
             self.settle_documents();
         }
@@ -235,16 +241,19 @@ impl Sequence {
 
     /// A document that was awaited is there.
     pub(crate) fn deliver(&mut self, key: DocumentKey, lease: &DocumentLease) {
+        let before = self.awaited.len();
         let arrived = self.awaited.extract_if(.., |(_, awaited)| *awaited == key);
         for (index, _) in arrived {
             self.holdings.documents[index].lease = Some(lease.clone());
+        }
+        if self.awaited.len() < before {
+            self.account.timing.compute_documents += self.account.lap();
         }
         self.settle_documents();
     }
 
     fn settle_documents(&mut self) {
         if matches!(self.phase, Phase::Documents) && self.awaited.is_empty() {
-            self.account.timing.compute_documents = self.account.lap();
             let selection = Selection::new(&self.layout, self.account.rule);
             self.follow(selection);
         }

@@ -1,12 +1,14 @@
 //! What the engine's handle and its task both see.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicBool, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool, atomic::Ordering},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use medley_generate::{Gauges, SubmitError};
 use medley_store::Miss;
+
+use crate::events::Place;
 
 /// Gauges and the bound of the queue. One lock, never held across anything slow.
 pub(crate) struct Shared {
@@ -20,12 +22,18 @@ struct Queue {
     gauges: Gauges,
     /// Submitted and not yet seen by the task.
     arriving: usize,
+    /// Submitted and without an end that anybody could know of.
+    places: usize,
 }
 
 impl Shared {
     /// Nothing waits, nothing runs.
     pub(crate) fn new(gauges: Gauges, max_queue: usize, max_sequences: usize) -> Self {
-        let queue = Queue { gauges, arriving: 0 };
+        let queue = Queue {
+            gauges,
+            arriving: 0,
+            places: 0,
+        };
         Self {
             gauges: Mutex::new(queue),
             closed: AtomicBool::new(false),
@@ -40,7 +48,7 @@ impl Shared {
     }
 
     /// Takes places in the queue, all or none.
-    pub(crate) fn enqueue(&self, requests: usize) -> Result<(), SubmitError> {
+    pub(crate) fn enqueue(self: &Arc<Self>, requests: usize) -> Result<Vec<Place>, SubmitError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(SubmitError::ShuttingDown);
         }
@@ -50,11 +58,17 @@ impl Shared {
         }
         let mut queue = self.lock();
         // What can start at once does not wait, even if it has to pass through the queue.
-        if queue.gauges.running + queue.gauges.waiting + queue.arriving + requests > most {
+        if queue.places + requests > most {
             return Err(SubmitError::QueueFull);
         }
         queue.arriving += requests;
-        Ok(())
+        queue.places += requests;
+        Ok((0..requests).map(|_| Place(self.clone())).collect())
+    }
+
+    /// A place is free again.
+    pub(crate) fn leave(&self) {
+        self.lock().places -= 1;
     }
 
     /// A queued request has reached the task, or never will.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use medley_generate::{Capture, Event, FinishReason, GenerateError, Request, TokenEvent, TokenText};
 use medley_kv::{Report, TokenId};
-use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
     chunk::{Following, Wanted},
+    events::Events,
     sampler,
     sampler::Sampler,
     text::TextStream,
@@ -15,7 +15,7 @@ use crate::{
 
 /// Chooses tokens, assembles text and sends events.
 pub(crate) struct Voice {
-    events: UnboundedSender<Event>,
+    events: Events,
     token_text: Arc<dyn TokenText>,
     sampler: Sampler,
     text: TextStream,
@@ -41,7 +41,7 @@ impl Voice {
         request: &Request,
         limit: usize,
         token_text: Arc<dyn TokenText>,
-        events: UnboundedSender<Event>,
+        events: Events,
     ) -> Self {
         Self {
             events,
@@ -148,6 +148,6 @@ impl Voice {
 
     /// A listener that went away is found by [`Voice::abandoned`] before the next step.
     fn send(&self, event: Event) {
-        let _ = self.events.send(event);
+        self.events.send(event);
     }
 }

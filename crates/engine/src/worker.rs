@@ -311,5 +311,5 @@ impl Draft {
 fn fail_unfit(queued: &Queued) {
     // Submission refused what can't fit into an empty pool, so this is a mistake of ours.
     let error = GenerateError::Engine("the request does not fit".to_owned());
-    let _ = queued.events.send(medley_generate::Event::Failed(error));
+    queued.events.send(medley_generate::Event::Failed(error));
 }

@@ -16,7 +16,7 @@ pub enum BlendMode {
 /// The rule that chooses which document tokens are repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// What measures best at the ratio for its cost.
+    /// What measures best at the ratio for its cost: `query`.
     Auto,
     /// The first tokens of every document.
     Heads,
@@ -94,7 +94,7 @@ pub struct RatioOutOfRange(pub f64);
 impl Ratio {
     /// Nothing is repaired.
     pub const ZERO: Self = Self(0.0);
-    /// Everything is repaired: the result equals a full prefill.
+    /// Everything is repaired: the result equals a full prefill up to rounding.
     pub const ONE: Self = Self(1.0);
 
     /// Checks the range; NaN is refused.
@@ -134,6 +134,11 @@ pub struct BlendOptions {
     pub check_layer: u32,
     /// Detail of the report.
     pub report: ReportDetail,
+}
+
+impl BlendOptions {
+    /// Most hops, and most rounds, that may be asked for: each is a pass over the documents.
+    pub const MOST_PASSES: u8 = 8;
 }
 
 impl Default for BlendOptions {

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Blending of one request; what is absent takes the server's default.
+/// Blending of one request; what is absent takes the server's default. Other keys are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct BlendParam {
     /// How documents are treated.
     pub mode: Option<BlendModeParam>,
@@ -13,10 +14,10 @@ pub struct BlendParam {
     pub recompute_ratio: Option<f64>,
     /// The rule that chooses which document tokens are recomputed.
     pub strategy: Option<StrategyParam>,
-    /// Further hops of `query`.
+    /// Further hops of `auto` and `query`; other strategies have none.
     #[schema(minimum = 0, maximum = 8)]
     pub hops: Option<u8>,
-    /// Rounds of `query`.
+    /// Rounds of `auto` and `query`; other strategies have one.
     #[schema(minimum = 1, maximum = 8)]
     pub rounds: Option<u8>,
     /// The layer whose keys `deviation` compares.
@@ -42,7 +43,7 @@ pub enum BlendModeParam {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StrategyParam {
-    /// What measures best at the ratio for its cost.
+    /// What measures best at the ratio for its cost: in this version `query`.
     Auto,
     /// The first tokens of every document.
     Heads,

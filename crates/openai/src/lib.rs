@@ -9,6 +9,7 @@ mod completion;
 mod document;
 mod error;
 mod model;
+mod name;
 mod object;
 mod prompt;
 mod report;
@@ -19,7 +20,7 @@ mod usage;
 
 pub use blend::{BlendModeParam, BlendParam, ReportParam, StrategyParam};
 pub use completion::{Completion, CompletionChoice, CompletionChunk, CompletionLogprobs, FinishReason};
-pub use document::{DocumentData, DocumentFields, DocumentObject, DocumentParam};
+pub use document::{DocumentData, DocumentFields, DocumentObject, DocumentParam, Ignored};
 pub use error::{ErrorObject, ErrorResponse};
 pub use model::{Health, ModelBlending, ModelList, ModelObject, Version};
 pub use object::Object;

@@ -16,7 +16,7 @@ pub enum MedleyReports {
 /// The account of one prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct MedleyReport {
-    /// `exact`, `blended`, `off` or `unsupported`.
+    /// `exact`, `blended`, `off` or `unsupported`, which this version never says.
     pub plan: &'static str,
     /// Why the prompt was not run as asked.
     pub reason: Option<String>,
@@ -64,7 +64,8 @@ pub struct MedleyDocument {
     pub tokens: usize,
     /// Absolute position of its first token.
     pub offset: usize,
-    /// Where its KV came from: `gpu`, `host`, `disk`, `remote` or `computed`.
+    /// Where its KV came from: `gpu`, `host`, `disk`, `remote` or `computed`; this version never says
+    /// `disk` or `remote`.
     pub source: &'static str,
     /// Tokens taken as they were.
     pub reused: usize,

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::{BlendParam, DocumentParam, PromptParam, StopParam, object};
 
-/// A request for completions. Unknown fields are ignored; `null` is absent.
+/// A request for completions. Unknown fields are ignored, except inside `blend` and documents; `null` is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CompletionRequest {
     /// A served name or `default`; absent, the served model.
@@ -28,7 +28,8 @@ pub struct CompletionRequest {
     /// Whether the prompt begins with the model's BOS token. Default true.
     pub add_special_tokens: Option<bool>,
 
-    /// Tokens to generate at most. Default 16; 0 only with `echo`.
+    /// Tokens to generate at most; what does not fit behind the prompt is cut off, with `finish_reason: length`.
+    /// Default 16; 0 only with `echo`.
     pub max_tokens: Option<u64>,
     /// Completions per prompt. Default 1.
     #[schema(minimum = 1, maximum = 128)]
@@ -89,6 +90,29 @@ pub struct CompletionRequest {
     /// Not supported.
     #[schema(value_type = Option<Object>)]
     pub structured_outputs: Option<serde_json::Value>,
+    /// Not supported.
+    #[schema(value_type = Option<Object>)]
+    pub guided_json: Option<serde_json::Value>,
+    /// Not supported.
+    pub guided_regex: Option<serde_json::Value>,
+    /// Not supported.
+    pub guided_choice: Option<serde_json::Value>,
+    /// Not supported.
+    pub guided_grammar: Option<serde_json::Value>,
+    /// Not supported: `max_tokens` says it here.
+    pub max_completion_tokens: Option<u64>,
+    /// Not supported.
+    pub truncate_prompt_tokens: Option<i64>,
+    /// Not supported.
+    pub allowed_token_ids: Option<Vec<u32>>,
+    /// Only empty.
+    pub bad_words: Option<Vec<String>>,
+    /// Only false.
+    pub use_beam_search: Option<bool>,
+    /// Only 1.
+    pub length_penalty: Option<f64>,
+    /// Only false.
+    pub include_stop_str_in_output: Option<bool>,
 }
 
 /// What a stream carries besides text.

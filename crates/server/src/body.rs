@@ -10,6 +10,7 @@ use axum::{
 };
 use medley_openai::Object;
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 use serde_path_to_error::Track;
 use tokio::time::timeout;
 
@@ -96,30 +97,45 @@ fn malformed(path: &str, error: &serde_json::Error) -> ApiError {
     let what = whole
         .strip_suffix(&format!(" at line {line} column {column}"))
         .unwrap_or(&whole);
-    let (path, what) = (repeated(path, what), in_json_terms(what));
+    let (path, what) = (blamed(path, what), in_json_terms(what));
     let what = format!("{} at line {line} column {column}", shorten(&what, 300));
-    match path.trim_end_matches(".?") {
-        "." | "?" => ApiError::Json {
-            message: what,
-            param: None,
-        },
+    let (message, param) = match path.trim_end_matches(".?") {
+        "." | "?" => (what, None),
         path => {
             let path = shorten(path, 200);
-            ApiError::Json {
-                message: format!("`{path}`: {what}"),
-                param: Some(path),
-            }
+            (format!("`{path}`: {what}"), Some(path))
         }
+    };
+    match fault(error, &whole) {
+        Some(code) => ApiError::Shape { code, message, param },
+        None => ApiError::Json { message, param },
     }
 }
 
-/// Where the fault is: a field that is there twice is at fault itself, not the object at `path` around it.
-fn repeated(path: &str, what: &str) -> String {
-    let field = what
-        .strip_prefix("duplicate field `")
-        .and_then(|rest| rest.strip_suffix('`'));
+/// The name of what is wrong with JSON that is well-formed; `None` if it is not.
+fn fault(error: &serde_json::Error, what: &str) -> Option<&'static str> {
+    if error.classify() != Category::Data {
+        return None;
+    }
+    let named = [
+        ("invalid type", "invalid_type"),
+        ("unknown field", "unknown_parameter"),
+    ];
+    let found = named.iter().find(|(start, _)| what.starts_with(start));
+    Some(found.map_or("invalid_value", |(_, code)| code))
+}
+
+/// Where the fault is: a field that is there twice or does not belong there is at fault itself, not the object at
+/// `path` around it.
+fn blamed(path: &str, what: &str) -> String {
+    let starts = ["duplicate field `", "unknown field `"];
+    let field = starts
+        .iter()
+        .find_map(|start| what.strip_prefix(start))
+        .and_then(|rest| rest.split('`').next());
     match (field, path.trim_end_matches('?').trim_end_matches('.')) {
         (Some(field), "") => field.to_owned(),
+        (Some(field), object) if object.rsplit('.').next() == Some(field) => object.to_owned(),
         (Some(field), object) => format!("{object}.{field}"),
         (None, _) => path.to_owned(),
     }
@@ -170,7 +186,9 @@ mod tests {
     /// The failure of a body as (param, message).
     fn failure(body: &[u8]) -> (Option<String>, String) {
         match parse::<CompletionRequest>(body) {
-            Err(ApiError::Json { message, param }) => (param, message),
+            Err(ApiError::Json { message, param } | ApiError::Shape { message, param, .. }) => {
+                (param, message)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -179,9 +197,9 @@ mod tests {
     fn a_wrong_field_is_named_with_its_path_line_and_column() {
         let cases: [(&[u8], &str, &str); 5] = [
             (
-                b"{\n \"documents\": [\"a\", {\"id\": 7}]}",
-                "documents[1].id",
-                "at line 2 column 28",
+                b"{\n \"documents\": [\"a\", {\"title\": 7}]}",
+                "documents[1].title",
+                "at line 2 column 31",
             ),
             (
                 br#"{"blend":{"mode":"fast"}}"#,

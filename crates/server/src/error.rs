@@ -19,9 +19,16 @@ use crate::request_id::RequestId;
 /// Why a request got no answer, or not all of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ApiError {
-    /// The body is not JSON, or not of the right shape.
+    /// The body is not JSON.
     #[error("{message}")]
     Json { message: String, param: Option<String> },
+    /// The body is JSON, and something in it is not what belongs there.
+    #[error("{message}")]
+    Shape {
+        code: &'static str,
+        message: String,
+        param: Option<String>,
+    },
     /// The body broke off.
     #[error("the request's body could not be read")]
     UnreadableBody,
@@ -39,8 +46,8 @@ pub(crate) enum ApiError {
     Compose(#[from] ComposeError),
     /// The prompt does not fit into the context.
     #[error(
-        "this model's context holds {context} tokens, prompt {prompt} has {tokens} and at least one is generated\
-         {documents}"
+        "the server's context holds {context} tokens (`max_model_len`), prompt {prompt} has {tokens} and at least one is \
+         generated{documents}"
     )]
     ContextLength {
         prompt: usize,
@@ -50,31 +57,40 @@ pub(crate) enum ApiError {
     },
     /// A text is so long that its tokens need not be counted.
     #[error(
-        "this model's context holds {context} tokens, `{param}` with what stands in front of it has at least {least} \
-         tokens and at least one is generated"
+        "the server's context holds {context} tokens (`max_model_len`), `{param}` with what stands in front of it has at \
+         least {least} tokens and at least one is generated"
     )]
     NeverFits {
         param: String,
         least: usize,
         context: usize,
     },
-    /// The request does not fit into the KV pool.
+    /// The request does not fit into the KV pool; `param` is what would have to be less.
     #[error(
-        "the request's documents, prompt and answer need KV memory for {} tokens and the server has memory for {}: \
-         send `blend.mode: exact` or fewer documents, or have the server started with a larger `--host-cache-size`",
+        "{what} need KV memory for {} tokens, each part counted in whole pages of {PAGE_TOKENS}, and the server has memory \
+         for {}: {instead}, or have the server started with a larger `--host-cache-size`",
         needed * PAGE_TOKENS,
         pages * PAGE_TOKENS
     )]
-    KvCapacity { needed: usize, pages: usize },
+    KvCapacity {
+        needed: usize,
+        pages: usize,
+        param: &'static str,
+        what: &'static str,
+        instead: &'static str,
+    },
     /// A reference to a document that is not there.
-    #[error("documents[{0}] refers to a document that does not exist")]
+    #[error(
+        "documents[{0}] refers to a stored document, and there are none in this version: send its text, which is reused \
+         from the second time on"
+    )]
     DocumentNotFound(usize),
     /// No such model.
     #[error("the model `{0}` does not exist")]
     ModelNotFound(String),
-    /// No such path.
-    #[error("there is nothing at this path")]
-    UnknownPath,
+    /// No such path, and what to do instead.
+    #[error("{0}")]
+    UnknownPath(&'static str),
     /// The path has no such method.
     #[error("this path does not take this method")]
     Method,
@@ -140,6 +156,7 @@ impl ApiError {
     fn row(&self) -> Row {
         let (status, kind, code) = match self {
             Self::Json { .. } => (StatusCode::BAD_REQUEST, REQUEST, "json_parse_error"),
+            Self::Shape { code, .. } => (StatusCode::BAD_REQUEST, REQUEST, *code),
             Self::UnreadableBody => (StatusCode::BAD_REQUEST, REQUEST, "unreadable_body"),
             Self::Invalid { .. } => (StatusCode::BAD_REQUEST, REQUEST, "invalid_value"),
             Self::Missing(_) => (StatusCode::BAD_REQUEST, REQUEST, "missing_required_parameter"),
@@ -155,7 +172,7 @@ impl ApiError {
             Self::KvCapacity { .. } => (StatusCode::BAD_REQUEST, REQUEST, "kv_capacity_exceeded"),
             Self::DocumentNotFound(_) => (StatusCode::BAD_REQUEST, REQUEST, "document_not_found"),
             Self::ModelNotFound(_) => (StatusCode::NOT_FOUND, REQUEST, "model_not_found"),
-            Self::UnknownPath => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
+            Self::UnknownPath(_) => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, REQUEST, "method_not_allowed"),
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, REQUEST, "request_too_large"),
             Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, REQUEST, "request_timeout"),
@@ -175,9 +192,11 @@ impl ApiError {
 
     fn param(&self) -> Option<String> {
         match self {
-            Self::Json { param, .. } => param.clone(),
+            Self::Json { param, .. } | Self::Shape { param, .. } => param.clone(),
             Self::Invalid { param, .. } | Self::NeverFits { param, .. } => Some(param.clone()),
-            Self::Missing(param) | Self::Unsupported { param, .. } => Some((*param).to_owned()),
+            Self::Missing(param) | Self::Unsupported { param, .. } | Self::KvCapacity { param, .. } => {
+                Some((*param).to_owned())
+            }
             Self::Compose(error) => Some(error.param().to_owned()),
             Self::ContextLength { .. } => Some("prompt".to_owned()),
             Self::DocumentNotFound(index) => Some(format!("documents[{index}].id")),

@@ -41,6 +41,20 @@ struct Inner {
     engine: OnceLock<Engine>,
     draining: AtomicBool,
     in_flight: watch::Sender<usize>,
+    cut_off: watch::Sender<bool>,
+}
+
+/// Tells a request that its time is up.
+pub(crate) struct CutOff(watch::Receiver<bool>);
+
+impl CutOff {
+    /// Resolves when requests may run no longer.
+    pub(crate) async fn passed(&mut self) {
+        if self.0.wait_for(|passed| *passed).await.is_err() {
+            // A server that is gone cuts nobody off.
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 /// Counts a request as long as it lives.
@@ -60,6 +74,7 @@ impl Readiness {
             engine: OnceLock::new(),
             draining: AtomicBool::new(false),
             in_flight,
+            cut_off: watch::Sender::new(false),
         }))
     }
 
@@ -73,6 +88,16 @@ impl Readiness {
     /// No more requests.
     pub fn drain(&self) {
         self.0.draining.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends the requests that still run: their answers end with `shutting_down`.
+    pub fn cut_off(&self) {
+        self.0.cut_off.send_replace(true);
+    }
+
+    /// Hears of [`Readiness::cut_off`].
+    pub(crate) fn cut_off_signal(&self) -> CutOff {
+        CutOff(self.0.cut_off.subscribe())
     }
 
     /// The phase right now.

@@ -13,7 +13,7 @@ use crate::{
     AppState,
     completion::PLAN_HEADERS,
     config::CorsOrigins,
-    endpoints::{completions, health, live, metrics, models, openapi, version},
+    endpoints::{completions, health, live, metrics, models, openapi, unknown, version},
     error::ApiError,
     middleware,
     openapi::{encode, frame},
@@ -39,7 +39,7 @@ pub fn router(state: AppState) -> Router {
     let (routes, description) = table().split_for_parts();
     let json = encode(description).unwrap_or_default();
     let routes = routes
-        .fallback(|| async { ApiError::UnknownPath })
+        .fallback(unknown::unknown)
         .method_not_allowed_fallback(|| async { ApiError::Method })
         .layer(Extension(openapi::Document(json.into())));
     wrapped(routes, &state).with_state(state)

@@ -1,8 +1,8 @@
 //! Listens until told to stop, then finishes what was begun.
 //!
 //! On shutdown the server drains first: it still accepts connections, so that health checks and new requests are
-//! answered with 503 and not with silence, until no request is being answered or the time is up. Then it stops
-//! listening and closes what is idle.
+//! answered with 503 and not with silence, until no request is being answered or the time is up. What still runs then
+//! ends with an error. Then the server stops listening and closes what is idle.
 
 use std::{io, time::Duration};
 
@@ -10,7 +10,7 @@ use axum::{Router, serve::ListenerExt};
 use tokio::{
     net::TcpListener,
     sync::oneshot,
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep_until, timeout, timeout_at},
 };
 
 use crate::Readiness;
@@ -46,19 +46,26 @@ pub async fn serve(
 /// Resolves when nothing more is to be waited for, which is later than a server that closes in order needs.
 async fn drained(
     readiness: Readiness,
-    timeout: Duration,
+    patience: Duration,
     shutdown: impl Future<Output = ()>,
     stop: oneshot::Sender<()>,
 ) {
     shutdown.await;
     readiness.drain();
-    tracing::info!(running = readiness.in_flight(), "shutting down");
-    let deadline = Instant::now() + timeout;
+    let running = readiness.in_flight();
+    tracing::info!(
+        running,
+        "shutting down; running requests have {patience:?} to finish"
+    );
+    let deadline = Instant::now() + patience;
     if timeout_at(deadline, readiness.idle()).await.is_err() {
         tracing::warn!(
             running = readiness.in_flight(),
             "requests are cut off: the shutdown timeout has passed"
         );
+        readiness.cut_off();
+        // Their clients are told.
+        let _ = timeout(LINGER, readiness.idle()).await;
     }
     // The server may have ended by itself; then nobody listens.
     let _ = stop.send(());

@@ -57,7 +57,7 @@ impl Report {
             commit: self.machine.commit.clone(),
             ..row
         };
-        eprintln!("{}", line(&row));
+        tracing::info!("{}", line(&row));
         self.rows.push(row);
     }
 }

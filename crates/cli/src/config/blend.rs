@@ -1,8 +1,11 @@
 //! How documents are treated unless a request says otherwise.
 
-use medley_kv::{BlendMode, BlendOptions, Ratio, ReportDetail, Strategy};
+use std::str::FromStr;
 
-use crate::settings::{Layers, Misconfigured};
+use medley_kv::{BlendMode, BlendOptions, Ratio, ReportDetail, Strategy, UnknownName};
+
+use super::Asked;
+use crate::settings::{Layers, Misconfigured, Origin};
 
 /// What documents are computed behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,51 +41,58 @@ pub struct Blend {
     pub options: BlendOptions,
     /// What documents are computed behind.
     pub anchor: Anchor,
+    /// The check layer once more: only a model can prove it wrong.
+    pub check_layer: Asked<u32>,
 }
 
 impl Blend {
     /// Checks the settings called `blend-…`.
     pub fn new(layers: &Layers) -> Result<Self, Misconfigured> {
         let options = BlendOptions {
-            mode: layers.required("blend-mode", str::parse::<BlendMode>)?,
+            mode: layers.required("blend-mode", named::<BlendMode>)?,
             ratio: layers.required("blend-ratio", ratio)?,
-            strategy: layers.required("blend-strategy", str::parse::<Strategy>)?,
-            hops: layers.required("blend-hops", small)?,
-            rounds: layers.required("blend-rounds", |text| small(text).and_then(at_least_one))?,
+            strategy: layers.required("blend-strategy", named::<Strategy>)?,
+            hops: layers.required("blend-hops", |text| passes(text, 0))?,
+            rounds: layers.required("blend-rounds", |text| passes(text, 1))?,
             check_layer: layers.required("blend-check-layer", check_layer)?,
             report: ReportDetail::Summary,
         };
+        let name = "blend-check-layer";
+        let origin = layers
+            .given(name)
+            .map_or(Origin::Default(name), |given| given.origin);
         Ok(Self {
             options,
             anchor: layers.required("blend-anchor", anchor)?,
+            check_layer: Asked {
+                value: options.check_layer,
+                origin,
+            },
         })
     }
 }
 
-fn ratio(text: &str) -> Result<Ratio, String> {
-    let value: f64 = text
-        .parse()
-        .map_err(|_| "a number from 0 to 1 is wanted".to_owned())?;
-    Ratio::new(value).map_err(|e| e.to_string())
+fn named<T: FromStr<Err = UnknownName>>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|e: UnknownName| format!("is none of {}", e.expected))
 }
 
-fn small(text: &str) -> Result<u8, &'static str> {
-    text.parse().map_err(|_| "a whole number from 0 to 255 is wanted")
+fn ratio(text: &str) -> Result<Ratio, &'static str> {
+    let value = text.parse().ok().and_then(|value| Ratio::new(value).ok());
+    value.ok_or("is not a number from 0 to 1")
 }
 
-fn at_least_one(value: u8) -> Result<u8, &'static str> {
-    if value == 0 {
-        Err("at least 1 is wanted")
-    } else {
-        Ok(value)
-    }
+fn passes(text: &str, least: u8) -> Result<u8, String> {
+    let most = BlendOptions::MOST_PASSES;
+    let passes = text.parse().ok().filter(|passes| (least..=most).contains(passes));
+    passes.ok_or_else(|| format!("is not a whole number from {least} to {most}"))
 }
 
 fn check_layer(text: &str) -> Result<u32, &'static str> {
     match text.parse() {
-        Ok(0) => Err("layer 0 is exact by construction and tells nothing: at least 1 is wanted"),
+        Ok(0) => Err("is a layer that is exact by construction: the first to compare is 1"),
         Ok(layer) => Ok(layer),
-        Err(_) => Err("a layer's number, at least 1, is wanted"),
+        Err(_) => Err("is not a layer's number, at least 1"),
     }
 }
 
@@ -95,7 +105,7 @@ fn anchor(text: &str) -> Result<Anchor, String> {
                 path: path.to_owned(),
                 text,
             });
-            read.map_err(|e| format!("not bos, not neutral, and no file that can be read: {e}"))
+            read.map_err(|e| format!("is neither bos nor neutral nor a file that can be read: {e}"))
         }
     }
 }

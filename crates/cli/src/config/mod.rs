@@ -9,6 +9,8 @@ use std::{convert::Infallible, num::NonZeroUsize, path::PathBuf, thread};
 pub use blend::{Anchor, Blend};
 pub use paths::model_dir;
 pub use units::{Bytes, Time};
+#[cfg(test)]
+pub use units::{SIZES, TIMES};
 
 use crate::settings::{Layers, Misconfigured, Origin};
 
@@ -119,7 +121,9 @@ impl Limits {
                 layers.optional("max-model-len", positive)?,
             ),
             max_sequences: layers.required("max-num-seqs", positive)?,
-            max_queue: layers.required("max-queue", |text| text.parse::<usize>())?,
+            max_queue: layers.required("max-queue", |text| {
+                text.parse::<usize>().map_err(|_| "is not a whole number")
+            })?,
         })
     }
 }
@@ -131,12 +135,9 @@ impl ServerConfig {
             names: names(layers)?,
             host: layers.required("host", text)?,
             port: layers.required("port", |text| {
-                text.parse::<u16>()
-                    .map_err(|_| "a number from 0 to 65535 is wanted")
+                text.parse::<u16>().map_err(|_| "is not a number from 0 to 65535")
             })?,
-            separator: layers
-                .optional("blend-separator", text)?
-                .filter(|text| !text.is_empty()),
+            separator: separator(layers)?,
             shutdown_timeout: layers.required("shutdown-timeout", str::parse::<Time>)?,
         })
     }
@@ -152,6 +153,23 @@ fn names(layers: &Layers) -> Result<Vec<String>, Misconfigured> {
     Ok(given.texts)
 }
 
+/// Nothing as a separator switches off the one that LMCache's variables bring. Where they bring none it is a mistake.
+fn separator(layers: &Layers) -> Result<Option<String>, Misconfigured> {
+    let name = "blend-separator";
+    let Some(given) = layers.given(name) else {
+        return Ok(None);
+    };
+    let text = given.texts.concat();
+    match (text.is_empty(), layers.inherits(name)) {
+        (false, _) => Ok(Some(text)),
+        (true, true) => Ok(None),
+        (true, false) => Err(Misconfigured::new(
+            &given.origin,
+            "the separator is empty: leave it out to split no prompts",
+        )),
+    }
+}
+
 fn threads(layers: &Layers) -> Result<usize, Misconfigured> {
     let all = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
     Ok(layers.optional("threads", positive)?.unwrap_or_else(all))
@@ -160,7 +178,7 @@ fn threads(layers: &Layers) -> Result<usize, Misconfigured> {
 fn positive(text: &str) -> Result<usize, &'static str> {
     text.parse::<NonZeroUsize>()
         .map(NonZeroUsize::get)
-        .map_err(|_| "a whole number of at least 1 is wanted")
+        .map_err(|_| "is not a whole number of at least 1")
 }
 
 fn text(text: &str) -> Result<String, Infallible> {
@@ -190,12 +208,12 @@ fn host_cache(layers: &Layers) -> Result<Asked<Bytes>, Misconfigured> {
 }
 
 fn device(text: &str) -> Result<Device, &'static str> {
-    const EXPECTED: &str = "expected auto, cpu, cuda or cuda:N";
+    const EXPECTED: &str = "is none of auto, cpu, cuda, cuda:N";
     match (text, text.strip_prefix("cuda")) {
         ("auto", _) => Ok(Device::Auto),
         ("cpu", _) => Ok(Device::Cpu),
         (_, Some(_)) if !cfg!(feature = "cuda") => {
-            Err("CUDA is not built into this binary; build it with `--features cuda`, or use auto or cpu")
+            Err("is not built into this binary: build it with `--features cuda`, or use auto or cpu")
         }
         (_, Some("")) => Ok(Device::Cuda(0)),
         (_, Some(number)) => {
@@ -210,20 +228,20 @@ fn share(text: &str) -> Result<f32, &'static str> {
     let share = text.parse::<f32>().ok();
     share
         .filter(|share| *share > 0.0 && *share <= 1.0)
-        .ok_or("expected a number above 0 and at most 1")
+        .ok_or("is not a number above 0 and at most 1")
 }
 
 fn log_format(text: &str) -> Result<LogFormat, &'static str> {
     match text {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
-        _ => Err("expected text or json"),
+        _ => Err("is neither text nor json"),
     }
 }
 
 fn log_level(text: &str) -> Result<tracing::Level, &'static str> {
     text.parse()
-        .map_err(|_| "expected error, warn, info, debug or trace")
+        .map_err(|_| "is none of error, warn, info, debug, trace")
 }
 
 #[cfg(test)]

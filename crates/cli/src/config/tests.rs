@@ -51,14 +51,16 @@ fn wrong_values_are_refused_by_the_name_of_their_flag() {
         ("max-model-len", "-1"),
         ("max-num-seqs", "many"),
         ("max-queue", "x"),
-        ("host-cache-size", "4G"),
+        ("host-cache-size", "4 parsecs"),
         ("host-cache-size", "0"),
         ("blend-mode", "on"),
         ("blend-ratio", "1.5"),
         ("blend-ratio", "nan"),
         ("blend-strategy", "best"),
+        ("blend-hops", "9"),
         ("blend-hops", "300"),
         ("blend-rounds", "0"),
+        ("blend-rounds", "9"),
         ("blend-check-layer", "0"),
         ("blend-anchor", "/no/such/file"),
         ("device", "cuda"),
@@ -66,12 +68,23 @@ fn wrong_values_are_refused_by_the_name_of_their_flag() {
         ("shutdown-timeout", "soon"),
         ("log-format", "xml"),
         ("log-level", "loud"),
-        ("served-model-name", " "),
     ];
     for (name, text) in wrong {
         let message = refusal(&[(name, text)]);
-        assert!(message.starts_with(&format!("--{name}: ")), "{message}");
+        let said = message.starts_with(&format!("--{name}: `{text}` is ")) || text == "0";
+        assert!(said && message.starts_with(&format!("--{name}: ")), "{message}");
     }
+    for (name, text) in [("served-model-name", " "), ("blend-separator", "")] {
+        let message = refusal(&[(name, text)]);
+        assert!(
+            message.starts_with(&format!("--{name}: ")) && message.contains("empty"),
+            "{message}"
+        );
+    }
+    assert_eq!(
+        refusal(&[("blend-ratio", "1.5")]),
+        "--blend-ratio: `1.5` is not a number from 0 to 1"
+    );
     assert!(refusal(&[("device", "cuda")]).contains("not built"));
 }
 

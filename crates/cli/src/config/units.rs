@@ -10,18 +10,24 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub Duration);
 
+/// How sizes are written.
+pub const SIZES: &str = "a number with a unit, such as 512MB, 4G or 4GiB (k, M, G, T count thousands, Ki, Mi, Gi, Ti 1024s, \
+                         with or without B), or of bytes";
+
+/// How durations are written.
+pub const TIMES: &str = "a number with ms, s, m or h, or of seconds";
+
+/// Units of sizes in small letters, without the `b` that may follow.
 const BYTES: &[(&str, u64)] = &[
     ("", 1),
-    ("B", 1),
-    ("kB", 1_000),
-    ("KB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
+    ("k", 1_000),
+    ("m", 1_000_000),
+    ("g", 1_000_000_000),
+    ("t", 1_000_000_000_000),
+    ("ki", 1 << 10),
+    ("mi", 1 << 20),
+    ("gi", 1 << 30),
+    ("ti", 1 << 40),
 ];
 
 const SECONDS: &[(&str, f64)] = &[("", 1.0), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
@@ -30,15 +36,16 @@ impl FromStr for Bytes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wanted =
-            || "a size such as 512MiB or 4GiB is wanted (B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)".to_owned();
+        let wanted = || format!("is not a size: {SIZES}");
         let (number, unit) = split(text).ok_or_else(wanted)?;
+        let unit = unit.to_ascii_lowercase();
+        let unit = unit.strip_suffix('b').unwrap_or(&unit);
         let (_, scale) = BYTES.iter().find(|(name, _)| *name == unit).ok_or_else(wanted)?;
         let bytes = number * *scale as f64;
         if bytes < u64::MAX as f64 {
             Ok(Self(bytes as u64))
         } else {
-            Err("that is more than any memory".to_owned())
+            Err("is more than any memory".to_owned())
         }
     }
 }
@@ -47,7 +54,7 @@ impl FromStr for Time {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wanted = || "a duration such as 30s or 2m is wanted (ms, s, m, h)".to_owned();
+        let wanted = || format!("is not a duration: {TIMES}");
         let (number, unit) = split(text).ok_or_else(wanted)?;
         let (_, scale) = SECONDS
             .iter()
@@ -93,12 +100,18 @@ mod tests {
         assert_eq!(bytes("4GiB"), Ok(4 << 30));
         assert_eq!(bytes("1.5 GB"), Ok(1_500_000_000));
         assert_eq!(bytes("0"), Ok(0));
+        for gigabytes in ["4G", "4GB", "4gb", "4000M", "4 g", "4000000kB"] {
+            assert_eq!(bytes(gigabytes), Ok(4_000_000_000), "{gigabytes}");
+        }
+        for gibibytes in ["4Gi", "4GiB", "4 gib", "4096MiB"] {
+            assert_eq!(bytes(gibibytes), Ok(4 << 30), "{gibibytes}");
+        }
         for bad in [
             "",
             "GiB",
             "-1GiB",
-            "4 gib",
-            "4G",
+            "4 Gbit",
+            "4iB",
             "1e3",
             "99999999TiB",
             "1.2.3MB",

@@ -42,7 +42,7 @@ pub fn fetch(model: &Known, folder: &Path) -> Result<Fetched> {
         if sha256_of(&path).with_context(|| format!("can't read {}", path.display()))? == model.sha256 {
             return Ok(Fetched::Kept(path));
         }
-        eprintln!("{} is damaged and is fetched again", path.display());
+        tracing::warn!(path = %path.display(), "a model is damaged and is fetched again");
     }
     std::fs::create_dir_all(folder).with_context(|| format!("can't make the folder {}", folder.display()))?;
     let scratch = tempfile::Builder::new().prefix(".fetch-").tempdir_in(folder);

@@ -9,10 +9,11 @@ use medley_backend_mistralrs::{
 };
 use medley_engine::{Engine, EngineConfig};
 use medley_generate::Generate;
-use medley_kv::{Namespace, Source, TokenId};
+use medley_kv::{Namespace, PAGE_TOKENS, Source, TokenId};
 use medley_prompt::{Anchor, Composer, Tokenizer};
 
 use super::{
+    peek::{Size, peek},
     source::Choice,
     text::{Bytes, tokenizer},
     vocabulary,
@@ -20,7 +21,7 @@ use super::{
 use crate::{
     config::{self, Asked, Limits, ModelConfig},
     progress::{Meter, Unit},
-    settings::Misconfigured,
+    settings::{Misconfigured, Origin},
 };
 
 /// How much runs in a step of the engine.
@@ -63,6 +64,8 @@ pub struct Running {
 pub fn start(choice: &Choice, config: &ModelConfig, separator: Option<&str>) -> Result<Running> {
     let source = choice.present(config)?;
     let device = super::device::resolve(config.device);
+    let size = peek(&source);
+    check_size(config, size)?;
     let options = LoadOptions {
         device,
         pool: pool(device, config),
@@ -72,7 +75,12 @@ pub fn start(choice: &Choice, config: &ModelConfig, separator: Option<&str>) -> 
         ..LoadOptions::default()
     };
     let loaded = load(&source, &options).map_err(|e| refused(e, choice, config, &source.to_string()))?;
-    check_length(config.limits.max_model_len.as_ref(), loaded.info.context_length)?;
+    // What the header did not say.
+    let size = Size {
+        context: Some(loaded.info.context_length),
+        layers: Some(loaded.backend.geometry().layers as usize),
+    };
+    check_size(config, size)?;
     run(loaded, device, choice, config, separator)
 }
 
@@ -124,7 +132,7 @@ pub(super) fn engine_config(
 ) -> EngineConfig {
     let steps = Steps::of(device);
     EngineConfig {
-        max_model_len: info.context_length,
+        max_model_len: length_in(backend.pages(), info.context_length),
         max_sequences: limits.max_sequences,
         max_queue: limits.max_queue,
         step_rows: steps.rows,
@@ -163,7 +171,12 @@ fn end_of_text(info: &ModelInfo, tokenizer: &Tokenizer) -> Arc<[TokenId]> {
 fn refused(error: LoadError, choice: &Choice, config: &ModelConfig, source: &str) -> anyhow::Error {
     let origin = match &error {
         LoadError::Hub { .. } => return error.into(),
-        LoadError::Pool(_) => &config.host_cache.origin,
+        LoadError::Pool(_) => {
+            let asked = &config.host_cache;
+            let pool = format!("{:?}", PoolSize::Bytes(asked.value.0));
+            let reason = error.to_string().replace(&pool, &asked.value.to_string());
+            return Misconfigured::new(&asked.origin, format!("{source}: {reason}")).into();
+        }
         _ => &choice.origin,
     };
     let reason = format!("{:#}", anyhow::Error::from(error));
@@ -175,14 +188,51 @@ fn refused(error: LoadError, choice: &Choice, config: &ModelConfig, source: &str
     Misconfigured::new(origin, reason).into()
 }
 
-fn check_length(asked: Option<&Asked<usize>>, context: usize) -> Result<(), Misconfigured> {
-    match asked {
-        Some(Asked { value, origin }) if *value > context => Err(Misconfigured::new(
+/// Refuses settings that exceed what is known of the model.
+fn check_size(config: &ModelConfig, size: Size) -> Result<(), Misconfigured> {
+    check_length(config.limits.max_model_len.as_ref(), size.context)?;
+    check_layer(&config.blend.check_layer, size.layers)
+}
+
+fn check_length(asked: Option<&Asked<usize>>, context: Option<usize>) -> Result<(), Misconfigured> {
+    match (asked, context) {
+        (Some(Asked { value, origin }), Some(context)) if *value > context => Err(Misconfigured::new(
             origin,
             format!("the model's context is {context} tokens, less than {value}"),
         )),
         _ => Ok(()),
     }
+}
+
+/// A model of one layer has none to compare: only who asks for it is told.
+fn check_layer(asked: &Asked<u32>, layers: Option<usize>) -> Result<(), Misconfigured> {
+    match layers {
+        Some(layers) if asked.value as usize >= layers && !matches!(asked.origin, Origin::Default(_)) => {
+            Err(Misconfigured::new(
+                &asked.origin,
+                format!(
+                    "`{}` is not a layer to compare: this model's are 1 to {}",
+                    asked.value,
+                    layers.saturating_sub(1)
+                ),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Tokens that prompt and answer may have: no more than the KV memory of `pages` holds.
+fn length_in(pages: usize, context: usize) -> usize {
+    let held = pages.saturating_mul(PAGE_TOKENS);
+    if held < context {
+        tracing::warn!(
+            context,
+            held,
+            "the memory for KV holds less than the model's context, so requests may have no more than that: \
+             --host-cache-size gives it more (on a GPU --gpu-memory-utilization), --max-model-len a smaller context"
+        );
+    }
+    held.min(context)
 }
 
 /// One meter for the download of each file and one for the weights.
@@ -211,7 +261,6 @@ fn progress() -> ProgressFn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Origin;
 
     #[test]
     fn a_length_beyond_the_context_is_refused_where_it_was_given() {
@@ -219,11 +268,36 @@ mod tests {
             value: 9000,
             origin: Origin::Flag("max-model-len"),
         };
-        let refused = check_length(Some(&asked), 8192)
+        let refused = check_length(Some(&asked), Some(8192))
             .expect_err("too long")
             .to_string();
         assert!(refused.starts_with("--max-model-len: "), "{refused}");
-        assert_eq!(check_length(Some(&asked), 9000), Ok(()));
-        assert_eq!(check_length(None, 1), Ok(()));
+        assert_eq!(check_length(Some(&asked), Some(9000)), Ok(()));
+        assert_eq!(check_length(Some(&asked), None), Ok(()));
+        assert_eq!(check_length(None, Some(1)), Ok(()));
+    }
+
+    #[test]
+    fn a_check_layer_that_the_model_has_not_is_refused_where_it_was_given() {
+        let asked = |value, origin| Asked { value, origin };
+        let flag = |value| asked(value, Origin::Flag("blend-check-layer"));
+        let refused = check_layer(&flag(30), Some(30))
+            .expect_err("too deep")
+            .to_string();
+        assert!(
+            refused.starts_with("--blend-check-layer: ") && refused.contains("1 to 29"),
+            "{refused}"
+        );
+        assert_eq!(check_layer(&flag(29), Some(30)), Ok(()));
+        assert_eq!(check_layer(&flag(99), None), Ok(()));
+        let default = asked(1, Origin::Default("blend-check-layer"));
+        assert_eq!(check_layer(&default, Some(1)), Ok(()));
+    }
+
+    #[test]
+    fn requests_may_be_as_long_as_the_memory_for_kv() {
+        assert_eq!(length_in(10, 8192), 640);
+        assert_eq!(length_in(128, 8192), 8192);
+        assert_eq!(length_in(usize::MAX, 8192), 8192);
     }
 }

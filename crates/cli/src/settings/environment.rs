@@ -17,6 +17,11 @@ impl Environment {
         )
     }
 
+    /// The names of all variables.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// The value of a variable. An empty one counts as unset.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0

@@ -6,8 +6,11 @@ use super::{
     environment::Environment,
     file,
     origin::{Misconfigured, Origin},
-    table::{Fallback, Setting, setting},
+    table::{Fallback, SETTINGS, Setting, setting},
 };
+
+/// Variables that others set: Kubernetes for a service called medley, and the tests.
+const OTHERS: [&str; 3] = ["MEDLEY_SERVICE_", "MEDLEY_PORT_", "MEDLEY_TEST_"];
 
 /// The texts given for a setting, at least one, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +64,24 @@ impl Layers {
             .or_else(|| default(setting))
     }
 
-    /// The value of a setting, parsed; `None` if nothing was given and the default is no text.
+    /// Whether LMCache's variables give a setting, whatever else does.
+    pub fn inherits(&self, name: &str) -> bool {
+        self.lmcache(setting(name)).is_some()
+    }
+
+    /// Variables that look like settings and are none.
+    pub fn unknown_variables(&self) -> Vec<&str> {
+        let known = |name: &str| {
+            name == "MEDLEY_CONFIG"
+                || SETTINGS.iter().any(|s| s.variable() == name)
+                || OTHERS.iter().any(|prefix| name.starts_with(prefix))
+        };
+        let ours = self.environment.names().filter(|n| n.starts_with("MEDLEY_"));
+        ours.filter(|name| !known(name)).collect()
+    }
+
+    /// The value of a setting, parsed; `None` if nothing was given and the default is no text. What `parse` says of a
+    /// wrong text continues a sentence that begins with the text: `is not a number`.
     pub fn optional<T, E: fmt::Display>(
         &self,
         name: &str,
@@ -71,12 +91,7 @@ impl Layers {
             return Ok(None);
         };
         let text = given.texts.last().map_or("", String::as_str);
-        let fail = |e: E| {
-            Misconfigured::new(
-                &given.origin,
-                format!("{text:?} does not do: {e}{}", hint(&given)),
-            )
-        };
+        let fail = |e: E| Misconfigured::new(&given.origin, format!("`{text}` {e}{}", hint(&given)));
         parse(text).map(Some).map_err(fail)
     }
 
@@ -216,6 +231,19 @@ mod tests {
     }
 
     #[test]
+    fn variables_that_no_setting_has_are_found() {
+        let env = Environment::from([
+            ("MEDLEY_PROT", "1"),
+            ("MEDLEY_PORT", "1"),
+            ("MEDLEY_CONFIG", ""),
+            ("MEDLEY_SERVICE_HOST", "10.0.0.1"),
+            ("MEDLEY_PORT_8080_TCP_ADDR", "10.0.0.1"),
+            ("HOME", "/h"),
+        ]);
+        assert_eq!(layers(&[], env).unknown_variables(), ["MEDLEY_PROT"]);
+    }
+
+    #[test]
     fn lmcache_variables_are_the_last_before_the_defaults() {
         let env = [
             ("LMCACHE_BLEND_SPECIAL_STR", " ## "),
@@ -253,7 +281,7 @@ mod tests {
             .required("port", parse)
             .expect_err("x is no port")
             .to_string();
-        assert!(message.starts_with("--port: \"x\" does not do"), "{message}");
+        assert!(message.starts_with("--port: `x` "), "{message}");
         let by_service = layers(&[], Environment::from([("MEDLEY_PORT", "tcp://10.0.0.1:80")]));
         let message = by_service
             .required("port", parse)

@@ -178,7 +178,8 @@ pub const SETTINGS: &[Setting] = &[
         "host-cache-size",
         "SIZE",
         Text("4GiB"),
-        "Memory for KV, that of running requests included: a number of bytes with B, kB, MB, GB, KiB, MiB or GiB",
+        "Memory for KV, that of running requests included: a number with a unit, such as 512MB, 4G or 4GiB (k, M, G, T \
+         count thousands, Ki, Mi, Gi, Ti 1024s, with or without B), or of bytes",
     ),
     row(
         Model,
@@ -206,21 +207,21 @@ pub const SETTINGS: &[Setting] = &[
         "blend-hops",
         "N",
         Text("0"),
-        "Further hops of the query strategy",
+        "Further hops of the query strategy, also where auto takes it: 0 to 8",
     ),
     row(
         Model,
         "blend-rounds",
         "N",
         Text("1"),
-        "Rounds of the query strategy, at least 1",
+        "Rounds of the query strategy, also where auto takes it: 1 to 8",
     ),
     row(
         Model,
         "blend-check-layer",
         "LAYER",
         Text("1"),
-        "Layer whose keys the deviation strategy compares, at least 1",
+        "Layer whose keys the deviation strategy compares: 1 to the model's last layer, counted from 0",
     ),
     row(
         Model,
@@ -234,14 +235,15 @@ pub const SETTINGS: &[Setting] = &[
         "blend-separator",
         "STR",
         Described("none: documents come as documents"),
-        "Text at which a plain prompt is split into instructions, documents and question",
+        "Text at which a plain prompt is split: its first part are the instructions, its last the question, those \
+         between are documents",
     ),
     row(
         Serve,
         "shutdown-timeout",
         "DURATION",
         Text("30s"),
-        "Time that running requests have to finish after a termination signal: a number with ms, s, m or h",
+        "Time that running requests have to finish after a termination signal: a number with ms, s, m or h, or of seconds",
     ),
     row(
         Model,

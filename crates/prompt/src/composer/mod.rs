@@ -174,7 +174,8 @@ impl Composer {
         segments
     }
 
-    /// `[BOS] instructions` and the prompt, in which all pieces but the first and the last are documents.
+    /// `[BOS] instructions` and the prompt, in which all pieces but the first and the last are documents. Nothing between
+    /// two separators is no document.
     fn plain(&self, pieces: Pieces, shared: &Shared) -> Segments {
         let mut segments = Segments::default();
         let last = pieces.tokens.len().saturating_sub(1);
@@ -184,7 +185,7 @@ impl Composer {
                 continue;
             }
             segments.text(self.separator.as_ref().map_or(&[], Separator::tokens));
-            if index == last {
+            if index == last || piece.is_empty() {
                 segments.text(&piece);
             } else {
                 segments.document(self.bare_document(piece));

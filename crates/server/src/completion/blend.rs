@@ -6,14 +6,11 @@ use medley_openai::{BlendModeParam, BlendParam, ReportParam, StrategyParam};
 use super::limits::within;
 use crate::error::ApiError;
 
-/// Most hops and rounds that a request may ask for: each is a pass over the documents.
-const MOST_PASSES: u8 = 8;
-
 /// The options of a request, every default resolved.
 pub(super) fn options(param: Option<BlendParam>, defaults: BlendOptions) -> Result<BlendOptions, ApiError> {
     let param = param.unwrap_or_default();
-    within("blend.hops", param.hops, 0..=MOST_PASSES)?;
-    within("blend.rounds", param.rounds, 1..=MOST_PASSES)?;
+    within("blend.hops", param.hops, 0..=BlendOptions::MOST_PASSES)?;
+    within("blend.rounds", param.rounds, 1..=BlendOptions::MOST_PASSES)?;
     within("blend.check_layer", param.check_layer, 1..=u32::MAX)?;
     let ratio = param.recompute_ratio.map(Ratio::new).transpose();
     let ratio = ratio.map_err(|error| ApiError::invalid("blend.recompute_ratio", error.to_string()))?;

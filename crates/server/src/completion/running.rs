@@ -4,6 +4,7 @@ use std::{collections::VecDeque, time::Instant};
 
 use futures::{StreamExt, stream::SelectAll};
 use medley_generate::{Capture, Event, GenerateError, Request, Sampling, SubmitError};
+use medley_kv::{BlendMode, pages_for};
 
 use super::{
     ledger::Ledger,
@@ -12,7 +13,7 @@ use super::{
     shape::Shape,
     tracked::Tracked,
 };
-use crate::{AppState, Engine, error::ApiError, request_id::RequestId};
+use crate::{AppState, Engine, error::ApiError, readiness::CutOff, request_id::RequestId};
 
 /// Which request it is and when its body was there.
 pub(crate) struct Arrival {
@@ -25,6 +26,7 @@ pub(crate) struct Running {
     choices: SelectAll<Tracked>,
     /// Events that came while the plans were waited for.
     early: VecDeque<(usize, Event)>,
+    cut: CutOff,
     request_id: RequestId,
 }
 
@@ -45,7 +47,7 @@ pub(crate) fn submit(
     let streams = engine
         .generate
         .submit_all(pairs.map(choice).collect())
-        .map_err(refused)?;
+        .map_err(|error| refused(error, &shape, &prompts))?;
     let meter = |index: usize| state.metrics().meter(arrival.at, index.is_multiple_of(shape.n));
     let tracked = streams.into_iter().enumerate();
     let running = Running {
@@ -53,6 +55,7 @@ pub(crate) fn submit(
             .map(|(index, events)| Tracked::new(index, events, meter(index)))
             .collect(),
         early: VecDeque::new(),
+        cut: state.readiness().cut_off_signal(),
         request_id: arrival.id,
     };
     Ok(Answer::new(model, shape, prompts, running))
@@ -77,7 +80,7 @@ fn request(prompt: &PreparedPrompt, shape: &Shape, index: usize) -> Request {
     }
 }
 
-fn refused(error: SubmitError) -> ApiError {
+fn refused(error: SubmitError, shape: &Shape, prompts: &[PreparedPrompt]) -> ApiError {
     match error {
         SubmitError::QueueFull => ApiError::QueueFull,
         SubmitError::ShuttingDown => ApiError::ShuttingDown,
@@ -85,9 +88,13 @@ fn refused(error: SubmitError) -> ApiError {
         SubmitError::DocumentTooLong { index, .. } => {
             ApiError::invalid(format!("documents[{index}]"), error.to_string())
         }
-        SubmitError::TooMany { .. } => ApiError::invalid("n", error.to_string()),
+        SubmitError::TooMany { .. } => {
+            let param = if shape.n > 1 { "n" } else { "prompt" };
+            let message = format!("{error}: the server's `--max-num-seqs` and `--max-queue` together");
+            ApiError::invalid(param, message)
+        }
         SubmitError::CheckLayer { .. } => ApiError::invalid("blend.check_layer", error.to_string()),
-        SubmitError::TooLarge { needed, pages } => ApiError::KvCapacity { needed, pages },
+        SubmitError::TooLarge { needed, pages } => too_large(needed, pages, shape, prompts),
         SubmitError::PromptTooLong { tokens, context } => ApiError::ContextLength {
             prompt: 0,
             tokens,
@@ -97,12 +104,40 @@ fn refused(error: SubmitError) -> ApiError {
     }
 }
 
+/// Says what would help: exact mode keeps no copy of documents beside the prompt, if the prompt itself fits.
+fn too_large(needed: usize, pages: usize, shape: &Shape, prompts: &[PreparedPrompt]) -> ApiError {
+    let documents = prompts.iter().any(|p| p.prompt.documents().next().is_some());
+    let blended = documents && shape.blend.mode == BlendMode::Auto;
+    let fit_alone = prompts.iter().all(|p| pages_for(p.prompt.len() + 1) <= pages);
+    let (what, param, instead) = match (blended, documents) {
+        (true, _) if fit_alone => (
+            "the documents, the prompt and its answer",
+            "documents",
+            "send `blend.mode: exact` or fewer documents",
+        ),
+        (true, _) => (
+            "the documents, the prompt and its answer",
+            "documents",
+            "send fewer documents",
+        ),
+        (false, true) => ("the prompt and its answer", "documents", "send fewer documents"),
+        (false, false) => ("the prompt and its answer", "prompt", "send a shorter prompt"),
+    };
+    ApiError::KvCapacity {
+        needed,
+        pages,
+        param,
+        what,
+        instead,
+    }
+}
+
 impl Running {
     /// The next event of any choice; `None` once all have finished. After an error the others are given up.
     pub(super) async fn next(&mut self) -> Option<Result<(usize, Event), ApiError>> {
         let next = match self.early.pop_front() {
             Some(early) => Some(early),
-            None => self.choices.next().await,
+            None => self.live().await,
         };
         match next? {
             (_, Event::Failed(error)) => Some(Err(self.failed(error))),
@@ -113,7 +148,7 @@ impl Running {
     /// Waits until the ledger knows the plan of every prompt. Other events are kept.
     pub(super) async fn planned(&mut self, ledger: &mut Ledger) -> Result<(), ApiError> {
         while !ledger.is_complete() {
-            match self.choices.next().await {
+            match self.live().await {
                 Some((index, Event::Planned(report))) => ledger.enter(index, *report),
                 Some((_, Event::Failed(error))) => return Err(self.failed(error)),
                 Some(event) => self.early.push_back(event),
@@ -123,6 +158,18 @@ impl Running {
             }
         }
         Ok(())
+    }
+
+    /// The next event that comes from the engine. A server that has no more time ends the request.
+    async fn live(&mut self) -> Option<(usize, Event)> {
+        tokio::select! {
+            biased;
+            next = self.choices.next() => next,
+            () = self.cut.passed() => {
+                self.choices.iter_mut().for_each(Tracked::cut_off);
+                Some((0, Event::Failed(GenerateError::ShuttingDown)))
+            }
+        }
     }
 
     fn failed(&mut self, error: GenerateError) -> ApiError {

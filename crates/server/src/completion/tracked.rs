@@ -34,6 +34,13 @@ impl Tracked {
     pub(super) fn give_up(&mut self) {
         self.meter.give_up();
     }
+
+    /// The choice is ended because the server has no more time.
+    pub(super) fn cut_off(&mut self) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.meter.observe(&Event::Failed(GenerateError::ShuttingDown));
+        }
+    }
 }
 
 impl Stream for Tracked {

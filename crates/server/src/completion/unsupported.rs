@@ -61,6 +61,45 @@ pub(super) fn refuse(request: &CompletionRequest) -> Result<(), ApiError> {
             request.structured_outputs.is_some(),
             "omit it",
         ),
+        ("guided_json", request.guided_json.is_some(), "omit it"),
+        ("guided_regex", request.guided_regex.is_some(), "omit it"),
+        ("guided_choice", request.guided_choice.is_some(), "omit it"),
+        ("guided_grammar", request.guided_grammar.is_some(), "omit it"),
+        (
+            "max_completion_tokens",
+            request.max_completion_tokens.is_some(),
+            "send `max_tokens`",
+        ),
+        (
+            "truncate_prompt_tokens",
+            request.truncate_prompt_tokens.is_some(),
+            "omit it",
+        ),
+        (
+            "allowed_token_ids",
+            request.allowed_token_ids.is_some(),
+            "omit it",
+        ),
+        (
+            "bad_words",
+            request.bad_words.as_ref().is_some_and(|words| !words.is_empty()),
+            "omit it or send []",
+        ),
+        (
+            "use_beam_search",
+            request.use_beam_search == Some(true),
+            "omit it or send false",
+        ),
+        (
+            "length_penalty",
+            differs(request.length_penalty, 1.0),
+            "omit it or send 1",
+        ),
+        (
+            "include_stop_str_in_output",
+            request.include_stop_str_in_output == Some(true),
+            "omit it or send false",
+        ),
     ];
     match cases.into_iter().find(|(_, given, _)| *given) {
         Some((param, _, instead)) => Err(ApiError::unsupported(

@@ -34,7 +34,7 @@ pub(crate) async fn health(State(state): State<AppState>) -> Result<Json<Health>
     tag = "operations",
     responses(
         (status = 200, description = "Requests are taken", body = Health),
-        (status = 503, description = "`loading` or `shutting_down`", body = ErrorResponse),
+        (status = 503, description = "`loading`, `shutting_down` or `engine_failed`", body = ErrorResponse),
     ),
 )]
 pub(crate) async fn ready(state: State<AppState>) -> Result<Json<Health>, ApiError> {

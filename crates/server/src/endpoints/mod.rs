@@ -6,4 +6,5 @@ pub(crate) mod live;
 pub(crate) mod metrics;
 pub(crate) mod models;
 pub(crate) mod openapi;
+pub(crate) mod unknown;
 pub(crate) mod version;

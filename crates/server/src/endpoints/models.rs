@@ -46,7 +46,7 @@ pub(crate) async fn get(
     State(state): State<AppState>,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ModelObject>, ApiError> {
-    let Path(id) = id.map_err(|_| ApiError::UnknownPath)?;
+    let Path(id) = id.map_err(|_| ApiError::UnknownPath("nothing is at this path"))?;
     let name = state.resolve_model(Some(&id))?;
     Ok(Json(object(name, card(&state)?)))
 }

@@ -33,6 +33,9 @@ async fn every_accepted_shape_becomes_a_document() {
         {"id": "tokens", "token_ids": [65, 66]},
         {"id": "doc_5f", "text": "given"},
         {"text": "x", "context": "ctx"},
+        {"id": 7, "page_content": "x", "metadata": {"source": "s"}},
+        {"text": null, "content": "x"},
+        {"data": {"content": "x", "url": "u"}},
     ]))
     .await;
     let expected = [
@@ -43,6 +46,9 @@ async fn every_accepted_shape_becomes_a_document() {
         (Some("tokens"), "AB", 1),
         (Some("doc_5f"), "given\n\n", 1),
         (None, "x\n\n", 4),
+        (Some("7"), "x\n\n", 1),
+        (None, "x\n\n", 1),
+        (None, "x\n\n", 1),
     ];
     let expected: Vec<_> = expected
         .iter()
@@ -70,7 +76,29 @@ async fn a_reference_to_an_unknown_document_is_400_and_says_which() {
         json!({"prompt": "Q", "documents": ["a", "b", {"id": "doc_5f"}]}),
     )
     .await;
-    reply.is_error(400, "document_not_found", Some("documents[2].id"));
+    let message = reply.is_error(400, "document_not_found", Some("documents[2].id"));
+    assert!(message.contains("in this version"), "{message}");
+}
+
+#[tokio::test]
+async fn a_text_under_two_of_its_names_is_refused_with_both() {
+    let server = server(&Fake::says(&["x"]));
+    for (document, param, names) in [
+        (
+            json!({"text": "a", "content": "b"}),
+            "documents[0].content",
+            ["`text`", "`content`"],
+        ),
+        (
+            json!({"data": {"snippet": "a", "text": "b"}}),
+            "documents[0].data.text",
+            ["`snippet`", "`text`"],
+        ),
+    ] {
+        let reply = post(&server, json!({"prompt": "Q", "documents": [document]})).await;
+        let message = reply.is_error(400, "invalid_value", Some(param));
+        assert!(names.iter().all(|name| message.contains(name)), "{message}");
+    }
 }
 
 #[tokio::test]

@@ -23,9 +23,57 @@ async fn a_body_that_is_not_json_is_located() {
             .await
             .is_error(400, "json_parse_error", None);
     assert!(message.contains("line 2"), "{message}");
-    let reply = send(&server, completion_of(r#"{"documents":[{"id":7}]}"#)).await;
-    let message = reply.is_error(400, "json_parse_error", Some("documents[0].id"));
+    let reply = send(&server, completion_of(r#"{"documents":[{"title":"}]}"#)).await;
+    let message = reply.is_error(400, "json_parse_error", Some("documents[0].title"));
     assert!(message.contains("line 1 column"), "{message}");
+}
+
+#[tokio::test]
+async fn json_of_the_wrong_shape_is_located_and_says_what_is_wrong() {
+    let server = server(&Fake::says(&["x"]));
+    for (body, code, param) in [
+        (
+            r#"{"documents":[{"title":7}]}"#,
+            "invalid_type",
+            "documents[0].title",
+        ),
+        (
+            r#"{"documents":[{"id":true}]}"#,
+            "invalid_type",
+            "documents[0].id",
+        ),
+        (r#"{"documents":7}"#, "invalid_type", "documents"),
+        (r#"{"max_tokens":"many"}"#, "invalid_type", "max_tokens"),
+        (r#"{"max_tokens":-1}"#, "invalid_value", "max_tokens"),
+        (r#"{"blend":{"mode":"fast"}}"#, "invalid_value", "blend.mode"),
+    ] {
+        let reply = send(&server, completion_of(body)).await;
+        let message = reply.is_error(400, code, Some(param));
+        assert!(message.contains("line 1 column"), "{message}");
+    }
+}
+
+/// A misspelt option would be lost in silence; fields of the request itself may be meant for others.
+#[tokio::test]
+async fn keys_that_blend_and_documents_do_not_have_are_named() {
+    let server = server(&Fake::says(&["x"]));
+    for (body, param, expected) in [
+        (json!({"blend": {"ratio": 0.3}}), "blend.ratio", "recompute_ratio"),
+        (
+            json!({"documents": ["a", {"text": "b", "titel": "T"}]}),
+            "documents[1].titel",
+            "title",
+        ),
+    ] {
+        let mut body = body;
+        body["prompt"] = "Hi".into();
+        let message = post(&server, body)
+            .await
+            .is_error(400, "unknown_parameter", Some(param));
+        assert!(message.contains(expected), "{message}");
+    }
+    let others = json!({"prompt": "Hi", "ratio": 0.3, "documents": [{"text": "b", "metadata": {"a": 1}}]});
+    assert_eq!(post(&server, others).await.status, 200);
 }
 
 #[tokio::test]
@@ -56,7 +104,7 @@ async fn a_list_where_an_object_belongs_is_refused() {
         ),
     ] {
         let reply = send(&server, completion_of(body)).await;
-        let message = reply.is_error(400, "json_parse_error", param);
+        let message = reply.is_error(400, "invalid_type", param);
         assert!(message.contains("an object"), "{message}");
     }
 }
@@ -142,6 +190,21 @@ async fn unknown_paths_are_404_and_unknown_methods_405_as_json() {
     get(&server, "/v1/models/%ff")
         .await
         .is_error(404, "not_found", None);
+}
+
+#[tokio::test]
+async fn paths_of_other_versions_are_404_with_what_to_do_instead() {
+    let server = server(&Fake::says(&["x"]));
+    for (path, part) in [
+        ("/v1/chat/completions", "chat template"),
+        ("/v1/documents", "`documents`"),
+        ("/completions", "/v1"),
+        ("/v1/embeddings", "/openapi.json"),
+    ] {
+        let reply = send(&server, request(Method::POST, path)).await;
+        let message = reply.is_error(404, "not_found", None);
+        assert!(message.contains(part), "{message}");
+    }
 }
 
 #[tokio::test]
@@ -246,7 +309,7 @@ async fn other_refusals_of_the_engine_have_their_own_errors() {
             SubmitError::TooLarge { needed: 9, pages: 4 },
             400,
             "kv_capacity_exceeded",
-            None,
+            Some("prompt"),
         ),
         (
             SubmitError::PromptTooLong {
@@ -273,16 +336,65 @@ async fn other_refusals_of_the_engine_have_their_own_errors() {
 
 #[tokio::test]
 async fn a_request_over_the_kv_memory_is_told_in_tokens_what_helps() {
-    let fake = Fake::new(|_, _| Play::Refuse(SubmitError::TooLarge { needed: 9, pages: 4 }));
-    let reply = post(&server(&fake), json!({"prompt": "Hi"})).await;
-    let message = reply.is_error(400, "kv_capacity_exceeded", None);
-    for part in [
-        "for 576 tokens",
-        "for 256",
-        "blend.mode: exact",
-        "--host-cache-size",
+    let refuse = |pages| Fake::new(move |_, _| Play::Refuse(SubmitError::TooLarge { needed: 9, pages }));
+    let documents = json!(["a".repeat(62), "b".repeat(62)]);
+    let exact = json!({"mode": "exact"});
+    for (pages, body, param, help) in [
+        (
+            4,
+            json!({"documents": documents}),
+            "documents",
+            "`blend.mode: exact` or fewer",
+        ),
+        // The prompt alone has 131 tokens.
+        (
+            2,
+            json!({"documents": documents}),
+            "documents",
+            "send fewer documents",
+        ),
+        (
+            2,
+            json!({"documents": documents, "blend": exact}),
+            "documents",
+            "send fewer documents",
+        ),
+        (4, json!({}), "prompt", "a shorter prompt"),
     ] {
-        assert!(message.contains(part), "{part}: {message}");
+        let mut body = body;
+        body["prompt"] = "Hi".into();
+        let message =
+            post(&server(&refuse(pages)), body)
+                .await
+                .is_error(400, "kv_capacity_exceeded", Some(param));
+        let memory = format!("for {}:", 64 * pages);
+        for part in [
+            "for 576 tokens",
+            "pages of 64",
+            &memory,
+            help,
+            "--host-cache-size",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        assert_eq!(message.contains("exact"), help.contains("exact"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn more_choices_than_can_ever_run_are_blamed_on_what_asked_for_them() {
+    let refuse = || Fake::new(|_, _| Play::Refuse(SubmitError::TooMany { requests: 3, most: 1 }));
+    for (body, param) in [
+        (json!({"prompt": ["a", "b", "c"]}), "prompt"),
+        (json!({"prompt": "a", "n": 3}), "n"),
+    ] {
+        let message = post(&server(&refuse()), body)
+            .await
+            .is_error(400, "invalid_value", Some(param));
+        assert!(
+            message.contains("--max-num-seqs") && message.contains("--max-queue"),
+            "{message}"
+        );
     }
 }
 
@@ -293,12 +405,12 @@ async fn a_field_that_is_there_twice_is_named() {
         (r#"{"prompt":"a","prompt":"b"}"#, "prompt"),
         (r#"{"prompt":"a","blend":{"hops":1,"hops":2}}"#, "blend.hops"),
         (
-            r#"{"prompt":"a","documents":["b",{"text":"c","content":"d"}]}"#,
+            r#"{"prompt":"a","documents":["b",{"text":"c","text":"d"}]}"#,
             "documents[1].text",
         ),
     ] {
         let reply = send(&server, completion_of(body)).await;
-        let message = reply.is_error(400, "json_parse_error", Some(param));
+        let message = reply.is_error(400, "invalid_value", Some(param));
         assert!(message.contains("duplicate field"), "{message}");
     }
 }

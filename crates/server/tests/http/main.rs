@@ -1,5 +1,6 @@
 //! The server over HTTP, with a scripted engine behind the port. Tests are named as facts.
 
+mod access;
 mod batches;
 mod clients;
 mod documents;

@@ -112,7 +112,8 @@ async fn neutral_values_of_unsupported_parameters_are_fine() {
     run(json!({
         "presence_penalty": 0, "frequency_penalty": 0.0, "repetition_penalty": 1, "logit_bias": {}, "min_p": 0,
         "min_tokens": 0, "return_token_ids": false, "priority": 0, "response_format": {"type": "text"},
-        "suffix": null, "user": "u", "metadata": {"a": 1},
+        "suffix": null, "user": "u", "metadata": {"a": 1}, "bad_words": [], "use_beam_search": false,
+        "length_penalty": 1.0, "include_stop_str_in_output": false, "guided_json": null,
     }))
     .await;
 }
@@ -133,6 +134,17 @@ async fn unsupported_parameters_are_refused_and_never_ignored() {
         ("priority", json!(3)),
         ("response_format", json!({"type": "json_object"})),
         ("structured_outputs", json!({"regex": "a"})),
+        ("guided_json", json!({"type": "object"})),
+        ("guided_regex", json!("a+")),
+        ("guided_choice", json!(["a", "b"])),
+        ("guided_grammar", json!("root ::= \"a\"")),
+        ("max_completion_tokens", json!(5)),
+        ("truncate_prompt_tokens", json!(100)),
+        ("allowed_token_ids", json!([1])),
+        ("bad_words", json!(["a"])),
+        ("use_beam_search", json!(true)),
+        ("length_penalty", json!(0.5)),
+        ("include_stop_str_in_output", json!(true)),
         ("best_of", json!(2)),
     ] {
         let reply = post(&server, with_prompt(&json!({param: value}))).await;

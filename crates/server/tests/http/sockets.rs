@@ -107,16 +107,27 @@ async fn on_shutdown_running_requests_finish_and_others_get_503() {
 }
 
 #[tokio::test]
-async fn requests_that_outlast_the_timeout_do_not_hold_the_server() {
-    let fake = Fake::new(|_, request| Play::Open(vec![planned(request)]));
+async fn requests_that_outlast_the_timeout_are_told_and_do_not_hold_the_server() {
+    let fake = Fake::new(|_, request| Play::Open(vec![planned(request), token("a")]));
     let running = start(&fake, Duration::ZERO).await;
     let streaming = exchange(running.address, stream());
-    fake.submitted(1).await;
+    let whole = exchange(running.address, completion(r#"{"prompt":"Hi"}"#));
+    fake.submitted(2).await;
     running.stop.send(()).expect("running");
     running.served.await.expect("joined").expect("served");
-    // Lets the connection and with it the client's thread end.
-    fake.open.lock().expect("lock").clear();
-    drop(streaming);
+    let streamed = streaming.await.expect("joined");
+    assert!(streamed.contains(" 200 "), "{streamed}");
+    assert!(streamed.contains("data: {\"error\""), "{streamed}");
+    assert!(
+        streamed.contains("shutting_down") && !streamed.contains("[DONE]"),
+        "{streamed}"
+    );
+    let whole = whole.await.expect("joined");
+    assert!(
+        whole.contains(" 503 ") && whole.contains("shutting_down"),
+        "{whole}"
+    );
+    assert!(fake.sender(0).is_closed() && fake.sender(1).is_closed());
 }
 
 #[tokio::test]
