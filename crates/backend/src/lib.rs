@@ -43,6 +43,12 @@ pub trait Backend: Send {
     /// Pages in the pool. Pages are handed out by the caller; the backend only reads and writes them.
     fn pages(&self) -> usize;
 
+    /// Least rows of a piece, where a sequence's rows are spread over several calls: smaller pieces may sum in another
+    /// order, and the last bits would depend on how they were spread. Rows that are fewer altogether run in one call.
+    fn smallest_piece(&self) -> usize {
+        1
+    }
+
     /// Runs the batch to its end.
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError>;
 }

@@ -9,7 +9,7 @@ use medley_backend::{Depth, Mask, Part, PartKind};
 use medley_kv::{DocumentKey, PageId, Position, SlotId, TokenId};
 use medley_store::Page;
 
-use crate::chunk::{Chunk, ChunkRow};
+use crate::chunk::{Chunk, ChunkRow, Room};
 
 /// A document in computation.
 pub(crate) struct Computation {
@@ -47,10 +47,10 @@ impl Computation {
         medley_kv::pages_for(anchor.len()) + medley_kv::pages_for(tokens.len())
     }
 
-    /// At most `limit` further rows.
-    pub(crate) fn offer(&self, limit: usize) -> Option<Chunk> {
+    /// Further rows, as there is room.
+    pub(crate) fn offer(&self, room: Room) -> Option<Chunk> {
         let (a, total) = (self.anchor.len(), self.anchor.len() + self.tokens.len());
-        let end = total.min(self.done + limit);
+        let end = self.done + room.take(total - self.done);
         if self.done == end {
             return None;
         }

@@ -11,6 +11,25 @@ pub(crate) struct ChunkRow {
     pub slot: SlotId,
 }
 
+/// Rows that a step has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub rows: usize,
+    /// Least rows of a piece of a pass: see [`medley_backend::Backend::smallest_piece`].
+    pub smallest: usize,
+}
+
+impl Room {
+    /// How many of the `left` rows of a pass run now: all, or a piece that leaves no less than one; or none.
+    pub(crate) fn take(self, left: usize) -> usize {
+        if left <= self.rows {
+            return left;
+        }
+        let piece = self.rows.min(left.saturating_sub(self.smallest));
+        if piece < self.smallest { 0 } else { piece }
+    }
+}
+
 /// What is wanted of a chunk's last row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
@@ -146,5 +165,34 @@ impl<Owner> Assembly<Owner> {
     /// Whose rows the batch holds.
     pub(crate) fn owners(self) -> impl Iterator<Item = Owner> {
         self.owners.into_iter().map(|s| s.owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Room;
+
+    #[test]
+    fn no_piece_is_smaller_than_the_smallest() {
+        for smallest in [1, 5, 40] {
+            for left in 1..200 {
+                for rows in 0..220 {
+                    let taken = Room { rows, smallest }.take(left);
+                    assert!(taken <= rows.min(left), "{taken} of {left} into {rows}");
+                    let whole = taken == left;
+                    assert!(whole || taken == 0 || taken >= smallest && left - taken >= smallest);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn twice_the_smallest_piece_always_advances() {
+        for smallest in [1, 5, 40] {
+            for left in 1..300 {
+                let rows = 2 * smallest;
+                assert!(Room { rows, smallest }.take(left) > 0, "{left} left");
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use medley_blend::Observed;
 use medley_kv::{Position, TokenId};
 
 use crate::{
-    chunk::{Chunk, ChunkRow, Results, Wanted},
+    chunk::{Chunk, ChunkRow, Results, Room, Wanted},
     holdings::Holdings,
 };
 
@@ -93,15 +93,15 @@ impl Pass {
         }
     }
 
-    /// At most `limit` further rows. `wanted` of the last row of the final pass.
+    /// Further rows, as there is room. `wanted` of the last row of the final pass.
     pub(crate) fn offer(
         &self,
-        limit: usize,
+        room: Room,
         tokens: &[TokenId],
         holdings: &Holdings,
         wanted: Wanted,
     ) -> Option<Chunk> {
-        let end = self.rows.len().min(self.done + limit);
+        let end = self.done + room.take(self.rows.len() - self.done);
         if self.done == end {
             return None;
         }

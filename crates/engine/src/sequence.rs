@@ -15,7 +15,7 @@ use medley_store::{DocumentLease, Residency};
 
 use crate::{
     account::Account,
-    chunk::{Chunk, ChunkRow, Following, Results},
+    chunk::{Chunk, ChunkRow, Following, Results, Room},
     holdings::Holdings,
     pass::Pass,
     voice::{Next, Voice},
@@ -121,12 +121,15 @@ impl Sequence {
         self.phase = Phase::Ended;
     }
 
-    /// At most `limit` rows that can run now.
-    pub(crate) fn offer(&self, limit: usize) -> Option<Chunk> {
+    /// Rows that can run now, as there is room.
+    pub(crate) fn offer(&self, room: Room) -> Option<Chunk> {
         match &self.phase {
-            Phase::Prefix { end } => self.offer_prefix((*end).min(self.holdings.prefix_len + limit)),
+            Phase::Prefix { end } => {
+                let done = self.holdings.prefix_len;
+                self.offer_prefix(done + room.take(*end - done))
+            }
             Phase::Select { pass, .. } | Phase::Repair { pass } => {
-                pass.offer(limit, &self.tokens, &self.holdings, self.voice.wanted())
+                pass.offer(room, &self.tokens, &self.holdings, self.voice.wanted())
             }
             Phase::Decode { next } => Some(self.offer_decode(*next)),
             Phase::Documents | Phase::Ended => None,

@@ -21,7 +21,7 @@ use crate::{
     EngineConfig,
     admission::{self, Admitted, Queued},
     canonical::Computation,
-    chunk::{Assembly, Chunk, Results},
+    chunk::{Assembly, Chunk, Results, Room},
     sequence::Sequence,
     shared::Shared,
 };
@@ -186,8 +186,16 @@ impl Worker {
         } else {
             self.config.step_rows
         };
+        let smallest = self.backend.smallest_piece();
+        // A quarter of the budget must hold two pieces, so that documents advance too.
+        let budget = if smallest > 1 {
+            budget.max(8 * smallest)
+        } else {
+            budget
+        };
         let mut draft = Draft {
             left: streams,
+            smallest,
             batches: vec![Assembly::new(Depth::Full)],
         };
         self.add_sequences(&mut draft, true);
@@ -201,7 +209,7 @@ impl Worker {
         self.add_sequences(&mut draft, false);
         draft.left += documents;
         for computation in &self.computing {
-            draft.add(Owner::Document(computation.key), |limit| computation.offer(limit));
+            draft.add(Owner::Document(computation.key), |room| computation.offer(room));
         }
         draft.batches[0].batch.streams_only = draft.batches[0].rows() == streamed;
         draft.batches.retain(|b| b.rows() > 0);
@@ -215,7 +223,7 @@ impl Worker {
             .enumerate()
             .filter(|(_, s)| s.decoding() == decoding)
         {
-            draft.add(Owner::Sequence(index), |limit| sequence.offer(limit));
+            draft.add(Owner::Sequence(index), |room| sequence.offer(room));
         }
     }
 
@@ -287,15 +295,20 @@ fn run(backend: &mut dyn Backend, batch: &Batch) -> Result<Outcome, BackendError
 /// Batches in the making.
 struct Draft {
     left: usize,
+    smallest: usize,
     batches: Vec<Assembly<Owner>>,
 }
 
 impl Draft {
-    fn add(&mut self, owner: Owner, offer: impl FnOnce(usize) -> Option<Chunk>) {
+    fn add(&mut self, owner: Owner, offer: impl FnOnce(Room) -> Option<Chunk>) {
         if self.left == 0 {
             return;
         }
-        let Some(chunk) = offer(self.left) else { return };
+        let room = Room {
+            rows: self.left,
+            smallest: self.smallest,
+        };
+        let Some(chunk) = offer(room) else { return };
         self.left -= chunk.rows.len();
         match self.batches.iter_mut().find(|b| b.batch.depth == chunk.depth) {
             Some(batch) => batch.add(owner, chunk),

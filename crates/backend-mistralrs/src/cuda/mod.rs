@@ -182,6 +182,10 @@ impl Backend for CudaBackend {
         self.pages.first().map_or(0, Pages::count)
     }
 
+    fn smallest_piece(&self) -> usize {
+        self.attention.tiling().some_rows() + 1
+    }
+
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
         batch.check(self.pages(), self.vocab())?;
         crate::check::against_model(batch, self.pages(), self.config.layers)?;

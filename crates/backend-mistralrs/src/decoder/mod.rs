@@ -9,7 +9,9 @@ mod layer;
 use medley_kernels::cpu::matrix::Matrix;
 use medley_kernels::cpu::rope::RopeTable;
 
-pub(crate) use layer::{HeadNorms, Keep, Layer};
+#[cfg(feature = "cuda")]
+pub(crate) use layer::HeadNorms;
+pub(crate) use layer::{Keep, Layer};
 
 use crate::config::Config;
 use crate::embedding::Embedding;

@@ -18,6 +18,15 @@ const SOME_CHUNK: usize = 16;
 /// Tiles of a sequence's rows up to which they are some and not many.
 const SOME_TILES: usize = 3;
 
+impl Tiling {
+    /// Rows of a sequence in a step up to which they are some or few, and sum in another order than many.
+    pub fn some_rows(&self) -> usize {
+        let few = DECODE_ROWS / self.group;
+        let some = if self.splits { SOME_TILES * self.rows } else { 0 };
+        few.max(some)
+    }
+}
+
 /// Collects what a step's rows attend to. Rows are numbered in the order in which they are added.
 #[derive(Debug)]
 pub struct Planner {
@@ -180,7 +189,7 @@ impl Planner {
             return;
         }
         let size = self.tiling.rows.max(1);
-        let splits = self.tiling.splits && positions.len().div_ceil(size) <= SOME_TILES;
+        let splits = self.tiling.splits && positions.len() <= self.tiling.some_rows();
         let chunk = if splits { SOME_CHUNK } else { usize::MAX };
         let end = self.positions.len();
         for row in (first..end).step_by(size) {
