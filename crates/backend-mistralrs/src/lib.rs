@@ -46,7 +46,7 @@ pub use load::{Loaded, load};
 pub use options::{ComputeDevice, HubOptions, LoadOptions, PoolSize};
 pub use progress::{Progress, ProgressFn, terminal_progress};
 #[cfg(feature = "cuda")]
-pub use random::{Shape, load_random};
+pub use random::{Shape, attention_error, load_random};
 pub use source::{ModelSource, UnknownSource};
 pub use tokenizer::TokenizerSource;
 

@@ -104,3 +104,15 @@ pub fn load_random(
     };
     Ok((Box::new(backend), info))
 }
+
+/// Relative error of the device's attention in this shape against an f64 reference, on random numbers.
+pub fn attention_error(shape: Shape, ordinal: usize) -> Result<f64, LoadError> {
+    let device = medley_kernels::cuda::Device::open(ordinal)?;
+    let heads = medley_kernels::cuda::ops::Heads {
+        query: shape.heads,
+        kv: shape.kv_heads,
+        dim: shape.head_dim,
+    };
+    let error = medley_kernels::cuda::check::relative_error(&device, heads)?;
+    error.ok_or_else(|| LoadError::Device(format!("no kernel for heads of {} elements", shape.head_dim)))
+}

@@ -93,20 +93,29 @@ pub struct GpuArgs {
     json: Option<PathBuf>,
 }
 
+/// Relative error of attention in bf16 beyond which nothing is timed.
+#[cfg(feature = "cuda")]
+const MOST_ERROR: f64 = 5e-3;
+
 /// Measures on a GPU and prints the table as Markdown.
 #[cfg(feature = "cuda")]
 pub async fn bench_gpu(arguments: GpuArgs, config: ModelConfig) -> Result<()> {
-    use medley_backend_mistralrs::{ComputeDevice, Shape};
+    use medley_backend_mistralrs::{ComputeDevice, Shape, attention_error};
     use medley_bench::gpu;
     let ComputeDevice::Cuda(ordinal) = model::resolve(config.device) else {
         anyhow::bail!("no CUDA device was found");
     };
+    let error = attention_error(Shape::LLAMA_8B, ordinal)?;
+    anyhow::ensure!(
+        error <= MOST_ERROR,
+        "the kernels are wrong on this device: attention is {error:.1e} away from the reference"
+    );
     let engine = model::start_random(Shape::LLAMA_8B, ordinal, config.gpu_memory, &config.limits)?;
     let options = gpu::Options {
         rounds: arguments.rounds,
         ratios: arguments.ratios,
         only: arguments.only,
-        relative_error: None,
+        relative_error: Some(error),
     };
     let report = gpu::run(&*engine, &options).await?;
     if let Some(path) = &arguments.json {

@@ -20,11 +20,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         for advised in [64, 256, 1024, 4096] {
             println!("{outputs} outputs, {inputs} inputs, advised for {advised} rows: microseconds");
-            for (name, times) in products.survey(&device, &weight, advised, &rows)? {
-                let times = times
+            for found in products.survey(&device, &weight, advised, &rows)? {
+                let times = found
+                    .times
                     .iter()
                     .map(|time| time.map_or_else(|| "       -".to_owned(), |ms| format!("{:8.1}", ms * 1e3)));
-                println!("{name:44} {}", times.collect::<String>());
+                println!("{:44} {}", found.algorithm, times.collect::<String>());
             }
         }
     }

@@ -65,7 +65,10 @@ impl<'a> Bench<'a> {
         self.cold().await?;
         self.many_small().await?;
         for (batch, vllm) in VLLM_DECODE {
-            self.decode(batch, vllm).await?;
+            self.decode(batch, 1024, Some(vllm)).await?;
+        }
+        for batch in [8, 32] {
+            self.decode(batch, 8192, None).await?;
         }
         self.shared().await?;
         for (clients, vllm) in VLLM_IN_FLIGHT {
@@ -213,14 +216,17 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Time of a decoding step with `batch` streams at a context of 1024 tokens.
-    async fn decode(&mut self, batch: usize, vllm: f64) -> Result<()> {
-        let work = format!("decode b{batch}");
+    /// Time of a decoding step with `batch` streams at a context of so many tokens.
+    async fn decode(&mut self, batch: usize, context: usize, vllm: Option<f64>) -> Result<()> {
+        let work = match context {
+            1024 => format!("decode b{batch}"),
+            context => format!("decode b{batch} at {context}"),
+        };
         if !self.wanted(&work) {
             return Ok(());
         }
         let prompts: Vec<Prompt> = (0..batch)
-            .map(|_| self.prompts.plain(1024))
+            .map(|_| self.prompts.plain(context))
             .collect::<Result<_>>()?;
         // Their prefixes are resident then, so that all streams begin together.
         self.together(&prompts, 1).await?;
@@ -236,7 +242,7 @@ impl<'a> Bench<'a> {
         self.push(Row {
             work,
             medley_ms: ms(spent) / steps as f64,
-            vllm_ms: Some(vllm),
+            vllm_ms: vllm,
             ..Row::default()
         });
         Ok(())

@@ -26,6 +26,15 @@ pub struct Weight {
     pub inputs: usize,
 }
 
+/// What was measured of an algorithm.
+#[derive(Clone, Debug)]
+pub struct Surveyed {
+    /// What tells it from others.
+    pub algorithm: String,
+    /// Milliseconds for each number of rows; `None` where it does not run.
+    pub times: Vec<Option<f32>>,
+}
+
 /// Matrix products on one device.
 pub struct Products {
     handle: sys::cublasLtHandle_t,
@@ -167,15 +176,15 @@ impl Products {
         )
     }
 
-    /// Milliseconds of every algorithm that the library advises for `advised` rows and that sums in one go, for each
-    /// number of rows, best advised first; `None` where it does not run. `name` tells algorithms apart.
+    /// Times every algorithm that the library advises for `advised` rows and that sums in one go, best advised first, for
+    /// each number of rows.
     pub fn survey(
         &mut self,
         device: &Device,
         weight: &Weight,
         advised: usize,
         rows: &[usize],
-    ) -> Result<Vec<(String, Vec<Option<f32>>)>, CudaError> {
+    ) -> Result<Vec<Surveyed>, CudaError> {
         let most = rows.iter().copied().max().unwrap_or(1);
         let x = device.zeros(most * weight.inputs)?;
         let out = device.zeros::<bf16>(most * weight.outputs)?;
@@ -202,7 +211,10 @@ impl Products {
                 times.push(self.time(device, weight, (&x, &out), rows, &plan));
                 plan.destroy();
             }
-            survey.push((describe(&choice.algo), times));
+            survey.push(Surveyed {
+                algorithm: describe(&choice.algo),
+                times,
+            });
         }
         Ok(survey)
     }

@@ -4,11 +4,12 @@
 //! [`Device::wait`] and downloads wait. Errors of a launch may show in a later call; whoever sees one must take all
 //! results since the last wait as lost.
 //!
-//! Every row's bits depend on that row's inputs, except in [`Products`](gemm::Products): the library's algorithm, and
-//! with it the last bits, depend on the bucket that the number of rows falls into.
+//! Every row's bits depend on that row's inputs alone, with two exceptions that their modules state: products that are
+//! asked to be the fastest ([`gemm::Order`]), and attention of few rows of a sequence at a time ([`Planner`]).
 
 pub mod attention;
 mod buffer;
+pub mod check;
 mod device;
 mod error;
 pub mod gemm;
