@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A source and the devices that it is compiled for.
-const SOURCES: [(&str, &[&str]); 4] = [
+const SOURCES: [(&str, &[&str]); 5] = [
     ("ops", &PORTABLE),
     ("attention", &PORTABLE),
     ("decode", &PORTABLE),
+    ("sample", &PORTABLE),
     ("attention_sm90", &["arch=compute_90a,code=sm_90a"]),
 ];
 

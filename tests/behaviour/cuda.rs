@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use medley_backend::{Backend, Batch, Part, PartKind, Row, Sequence};
+use medley_backend::{Backend, Batch, Draw, Part, PartKind, Row, Sequence};
 use medley_backend_mistralrs::{ComputeDevice, LoadOptions, ModelSource, PoolSize, load};
 use medley_engine::Engine;
 use medley_generate::Generate;
@@ -143,6 +143,46 @@ fn a_sequence_has_the_same_bits_whatever_shares_the_call() {
             assert!(alone == together, "{len} tokens beside {others} others");
         }
     }
+}
+
+#[test]
+#[ignore = "needs a CUDA device"]
+fn the_device_draws_the_tokens_that_its_logits_give() {
+    let mut device = backend(SMALL, ComputeDevice::Cuda(0));
+    let vocab = device.vocab();
+    let mut rng = fastrand::Rng::with_seed(3);
+    let (mut drawn, mut other) = (0, 0);
+    for (temperature, top_k, top_p) in [
+        (0.0, 0, 1.0),
+        (1.0, 0, 1.0),
+        (0.3, 0, 1.0),
+        (5.0, 0, 1.0),
+        (1.0, 1, 1.0),
+        (1.5, 40, 1.0),
+        (1.0, 0, 0.9),
+        (2.0, 0, 0.5),
+        (1.0, 50, 0.95),
+        (1.0, 0, 0.0),
+        (3.0, vocab as u32 - 1, 0.999),
+    ] {
+        let mut batch = Batch::default();
+        sequence(&mut batch, 0, &random(7, 40, vocab));
+        let draw = |row| Draw {
+            row,
+            temperature,
+            top_k,
+            top_p,
+            at: rng.f64(),
+        };
+        batch.draws = (0..batch.rows.len()).map(draw).collect();
+        let outcome = device.run(&batch).expect("it runs");
+        for ((draw, logits), token) in batch.draws.iter().zip(&outcome.logits).zip(&outcome.drawn) {
+            drawn += 1;
+            // Masses are rounded from f32 on the device: a draw at the very edge of a token may go to the next one.
+            other += usize::from(medley_backend::draw(logits, draw) != *token);
+        }
+    }
+    assert!(drawn == 440 && other <= 2, "{other} of {drawn} draws differ");
 }
 
 fn prompt(order: &[u64]) -> Vec<Segment> {

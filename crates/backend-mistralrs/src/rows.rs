@@ -45,7 +45,8 @@ impl Rows {
 
 /// Rows whose next token is asked for, ascending, each once.
 pub(crate) fn that_go_on(batch: &Batch) -> Vec<usize> {
-    ascending(batch.logits.iter().chain(&batch.best).copied().collect())
+    let drawn = batch.draws.iter().map(|draw| draw.row);
+    ascending(batch.logits.iter().copied().chain(drawn).collect())
 }
 
 /// Rows that must attend in the last layer: those that go on and the probed ones.

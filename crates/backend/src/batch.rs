@@ -2,7 +2,7 @@
 
 use medley_kv::{Position, SlotId, TokenId};
 
-use crate::{BackendError, Part, PartKind};
+use crate::{BackendError, Draw, Part, PartKind};
 
 /// The parts that a sequence's rows attend to.
 #[derive(Clone, Debug, Default)]
@@ -77,8 +77,8 @@ pub struct Batch {
     pub rows: Vec<Row>,
     /// Rows (indices) whose next-token logits are wanted. Needs [`Depth::Full`].
     pub logits: Vec<usize>,
-    /// Rows (indices) whose most likely next token is wanted, without its logits. Needs [`Depth::Full`].
-    pub best: Vec<usize>,
+    /// Next tokens that are wanted without their logits. Needs [`Depth::Full`].
+    pub draws: Vec<Draw>,
     /// Attention to add up. Needs [`Depth::Full`].
     pub probes: Vec<Probe>,
     /// Keys to compare. Needs [`Depth::Keys`].
@@ -115,23 +115,12 @@ impl Scores {
 pub struct Outcome {
     /// Next-token logits, one vector of [`crate::Backend::vocab`] for each index of [`Batch::logits`].
     pub logits: Vec<Vec<f32>>,
-    /// The most likely next token ([`most_likely`]) for each index of [`Batch::best`].
-    pub best: Vec<TokenId>,
+    /// The next token ([`crate::draw`]) for each of [`Batch::draws`].
+    pub drawn: Vec<TokenId>,
     /// For each of [`Batch::probes`].
     pub scores: Vec<Scores>,
     /// Squared distance over all key/value heads, for each of [`Batch::deviations`].
     pub deviations: Vec<f32>,
-}
-
-/// The token of the greatest logit: the first of equals; NaN is below everything.
-pub fn most_likely(logits: &[f32]) -> TokenId {
-    let mut best = (0, f32::NEG_INFINITY);
-    for (token, &logit) in logits.iter().enumerate() {
-        if logit > best.1 {
-            best = (token, logit);
-        }
-    }
-    TokenId(best.0 as u32)
 }
 
 impl Batch {
@@ -181,12 +170,16 @@ impl Batch {
         }
         let fits = match self.depth {
             Depth::Full => self.deviations.is_empty(),
-            Depth::Keys(_) => self.logits.is_empty() && self.best.is_empty() && self.probes.is_empty(),
+            Depth::Keys(_) => self.logits.is_empty() && self.draws.is_empty() && self.probes.is_empty(),
         };
         if !fits {
             return fail("the depth does not fit what is asked".to_owned());
         }
-        let asked = self.logits.iter().chain(&self.best).copied();
+        let asked = self
+            .logits
+            .iter()
+            .copied()
+            .chain(self.draws.iter().map(|draw| draw.row));
         let asked = asked.chain(self.probes.iter().flat_map(|p| p.rows.iter().map(|r| r.row)));
         let mut asked = asked.chain(self.deviations.iter().map(|d| d.row));
         match asked.find(|&row| row >= self.rows.len()) {

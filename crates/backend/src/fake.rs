@@ -89,10 +89,10 @@ impl FakeBackend {
         let logits = |&row: &usize| self.logits(computed[row].seen);
         Ok(Outcome {
             logits: batch.logits.iter().map(logits).collect(),
-            best: batch
-                .best
+            drawn: batch
+                .draws
                 .iter()
-                .map(|row| crate::most_likely(&logits(row)))
+                .map(|draw| crate::draw(&logits(&draw.row), draw))
                 .collect(),
             scores: scores.collect::<Result<_, _>>()?,
             deviations: deviations.collect::<Result<_, _>>()?,

@@ -12,10 +12,12 @@
 //! The port knows nothing of requests, documents as text, selection rules or eviction.
 
 mod batch;
+mod draw;
 pub mod fake;
 mod part;
 
-pub use batch::{Batch, Depth, Deviation, Outcome, Probe, ProbeRow, Row, Scores, Sequence, most_likely};
+pub use batch::{Batch, Depth, Deviation, Outcome, Probe, ProbeRow, Row, Scores, Sequence};
+pub use draw::{Draw, draw, most_likely};
 pub use part::{Mask, Part, PartKind};
 
 use medley_kv::KvGeometry;

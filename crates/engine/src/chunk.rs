@@ -1,6 +1,6 @@
 //! Work that a sequence or a document offers to one step, and what comes back.
 
-use medley_backend::{Batch, Depth, Deviation, Outcome, Part, Probe, ProbeRow, Row, Scores, Sequence};
+use medley_backend::{Batch, Depth, Deviation, Draw, Outcome, Part, Probe, ProbeRow, Row, Scores, Sequence};
 use medley_kv::{Position, SlotId, TokenId};
 
 /// One row of a chunk.
@@ -31,12 +31,12 @@ impl Room {
 }
 
 /// What is wanted of a chunk's last row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Wanted {
     /// All logits.
     Logits,
-    /// The most likely token alone: less to bring from a device.
-    Best,
+    /// A token drawn from them: less to bring from a device.
+    Token(Draw),
 }
 
 /// What follows a chunk's last row.
@@ -44,8 +44,8 @@ pub(crate) enum Wanted {
 pub(crate) enum Following {
     /// All logits.
     Logits(Vec<f32>),
-    /// The most likely token.
-    Best(TokenId),
+    /// The token that was drawn.
+    Token(TokenId),
 }
 
 /// Rows of one sequence. Row indices inside count from the chunk's first row.
@@ -116,7 +116,7 @@ impl<Owner> Assembly<Owner> {
         let last = self.batch.rows.len() - 1;
         match chunk.wanted {
             Some(Wanted::Logits) => self.batch.logits.push(last),
-            Some(Wanted::Best) => self.batch.best.push(last),
+            Some(Wanted::Token(draw)) => self.batch.draws.push(Draw { row: last, ..draw }),
             None => {}
         }
         if !chunk.probe.is_empty() {
@@ -145,14 +145,14 @@ impl<Owner> Assembly<Owner> {
     /// Deals the outcome out: owner, rows that ran, results.
     pub(crate) fn deal(self, outcome: Outcome) -> Vec<(Owner, usize, Results)> {
         let mut logits = outcome.logits.into_iter().map(Following::Logits);
-        let mut best = outcome.best.into_iter().map(Following::Best);
+        let mut drawn = outcome.drawn.into_iter().map(Following::Token);
         let mut scores = outcome.scores.into_iter();
         let mut deviations = outcome.deviations.into_iter();
         let deal = |share: Share<Owner>| {
             let results = Results {
                 following: share.wanted.and_then(|wanted| match wanted {
                     Wanted::Logits => logits.next(),
-                    Wanted::Best => best.next(),
+                    Wanted::Token(_) => drawn.next(),
                 }),
                 scores: share.probe.then(|| scores.next()).flatten(),
                 deviations: deviations.by_ref().take(share.deviations).collect(),

@@ -77,9 +77,8 @@ impl Voice {
 
     /// What the next token is chosen from.
     pub(crate) fn wanted(&self) -> Wanted {
-        let alone = self.logprobs.is_none() && !self.capture.logits;
-        match alone && self.sampler.greedy() {
-            true => Wanted::Best,
+        match self.logprobs.is_none() && !self.capture.logits {
+            true => Wanted::Token(self.sampler.draw()),
             false => Wanted::Logits,
         }
     }
@@ -93,7 +92,7 @@ impl Voice {
             .push(if stop { &[] } else { self.token_text.bytes(token) });
         let logits = match following {
             Following::Logits(logits) => Some(logits),
-            Following::Best(_) => None,
+            Following::Token(_) => None,
         };
         let (logprob, top) = match (self.logprobs, &logits) {
             (Some(count), Some(logits)) => {
@@ -125,10 +124,12 @@ impl Voice {
             .forced
             .as_ref()
             .and_then(|f| f.get(self.said).copied());
-        forced.unwrap_or_else(|| match following {
-            Following::Logits(logits) => self.sampler.sample(logits),
-            Following::Best(token) => *token,
-        })
+        let drawn = match following {
+            Following::Logits(logits) => medley_backend::draw(logits, &self.sampler.draw()),
+            Following::Token(token) => *token,
+        };
+        self.sampler.advance();
+        forced.unwrap_or(drawn)
     }
 
     /// Ends the text.

@@ -128,32 +128,6 @@ extern "C" __global__ void __launch_bounds__(NORM_THREADS)
   if (threadIdx.x == 0) distances[blockIdx.x] = sum;
 }
 
-// The best of every row of logits [rows, vocab]: the first of the greatest, NaN below everything. A block of 1024 a
-// row.
-extern "C" __global__ void __launch_bounds__(1024) best_token(uint32_t* best, const float* logits, int vocab) {
-  const float* row = logits + size_t(blockIdx.x) * vocab;
-  float value = -INFINITY;
-  uint32_t token = UINT32_MAX;
-  auto take = [&](float v, uint32_t t) {
-    if (v > value || (v == value && t < token)) value = v, token = t;
-  };
-  for (int i = threadIdx.x; i < vocab; i += 1024) take(row[i], i);
-  __shared__ float values[32];
-  __shared__ uint32_t tokens[32];
-  auto across = [&]() {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2)
-      take(__shfl_xor_sync(0xffffffffu, value, step), __shfl_xor_sync(0xffffffffu, token, step));
-  };
-  across();
-  if (threadIdx.x % 32 == 0) values[threadIdx.x / 32] = value, tokens[threadIdx.x / 32] = token;
-  __syncthreads();
-  if (threadIdx.x >= 32) return;
-  value = values[threadIdx.x], token = tokens[threadIdx.x];
-  across();
-  if (threadIdx.x == 0) best[blockIdx.x] = token == UINT32_MAX ? 0 : token;
-}
-
 // Uniform random numbers of a standard deviation: the splitmix64 generator (Steele, Lea, Flood 2014) at seed + index.
 extern "C" __global__ void fill(bf16* values, uint64_t len, uint64_t seed, float deviation) {
   for (uint64_t i = blockIdx.x * uint64_t(blockDim.x) + threadIdx.x; i < len; i += uint64_t(gridDim.x) * blockDim.x) {

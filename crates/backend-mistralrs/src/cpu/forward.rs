@@ -3,7 +3,7 @@
 //! In the last layer only rows that something is asked of go on: all rows write their keys and values, rows with
 //! logits or probes attend, rows with logits run the MLP. What is left out has no influence on what remains.
 
-use medley_backend::{BackendError, Batch, Depth, Outcome, Scores, most_likely};
+use medley_backend::{BackendError, Batch, Depth, Outcome, Scores, draw};
 use medley_kernels::cpu::attention::PartView;
 use medley_kv::TokenId;
 
@@ -58,10 +58,10 @@ impl Pass<'_> {
             Depth::Full => {
                 let last = self.model.decoder.layers.len() - 1;
                 (0..last).for_each(|layer| self.layer(layer, &rows));
-                let (logits, best) = self.last_layer(last, &rows);
+                let (logits, drawn) = self.last_layer(last, &rows);
                 Outcome {
                     logits,
-                    best,
+                    drawn,
                     scores: self.scores,
                     deviations: Vec::new(),
                 }
@@ -83,7 +83,7 @@ impl Pass<'_> {
         self.model.finish_layer(layer, rows.len());
     }
 
-    /// Logits and most likely tokens, of the rows for which they are wanted.
+    /// Logits and drawn tokens, of the rows for which they are wanted.
     fn last_layer(&mut self, layer: usize, rows: &Rows) -> (Vec<Vec<f32>>, Vec<TokenId>) {
         self.model.store(layer, rows);
         let (width, heads) = (
@@ -111,8 +111,8 @@ impl Pass<'_> {
                 .map(|place| &logits[place * vocab..(place + 1) * vocab])
         };
         let all = self.batch.logits.iter().filter_map(of).map(<[f32]>::to_vec);
-        let best = self.batch.best.iter().filter_map(of).map(most_likely);
-        (all.collect(), best.collect())
+        let drawn = self.batch.draws.iter().filter_map(|d| Some(draw(of(&d.row)?, d)));
+        (all.collect(), drawn.collect())
     }
 
     /// Attention of `rows`, whose queries are in the scratch, and what probes want of it.

@@ -55,10 +55,10 @@ impl CudaBackend {
             Depth::Full => {
                 let last = self.config.layers - 1;
                 (0..last).try_for_each(|layer| self.layer(layer, step))?;
-                let (logits, best) = self.last_layer(batch, step)?;
+                let (logits, drawn) = self.last_layer(batch, step)?;
                 Ok(Outcome {
                     logits,
-                    best,
+                    drawn,
                     scores: self.scores(step, scores)?,
                     deviations: Vec::new(),
                 })
@@ -194,7 +194,7 @@ impl CudaBackend {
         self.heads(batch, step)
     }
 
-    /// Logits and most likely tokens, of the rows for which they are wanted, in the order in which they are asked for.
+    /// Logits and drawn tokens, of the rows for which they are wanted, in the order in which they are asked for.
     fn heads(&mut self, batch: &Batch, step: &Step) -> Result<(Vec<Vec<f32>>, Vec<TokenId>), CudaError> {
         let (device, config, scratch) = (&*self.device, &self.config, &mut self.scratch);
         let vocab = config.vocab;
@@ -203,7 +203,7 @@ impl CudaBackend {
             None => scratch.hidden.get(),
         };
         let mut all = HashMap::new();
-        let mut best = HashMap::new();
+        let mut drawn = HashMap::new();
         let asked: HashSet<usize> = batch.logits.iter().copied().collect();
         for (chunk, wanted) in step.wanted.chunks(LOGIT_ROWS).enumerate() {
             let first = chunk * LOGIT_ROWS;
@@ -216,12 +216,13 @@ impl CudaBackend {
             let head = self.weights.head();
             self.products
                 .multiply_f32(device, head, normed, wanted.len(), logits)?;
-            if !batch.best.is_empty() {
-                let found = scratch.best.of(device, wanted.len())?;
-                device.best_token(found, logits, wanted.len(), vocab)?;
+            if !batch.draws.is_empty() {
+                let found = scratch.drawn.of(device, wanted.len())?;
+                let draws = (&self.staging, step.draws.range(first..first + wanted.len()));
+                device.sample(found, logits, draws, vocab)?;
                 let mut tokens = vec![0; wanted.len()];
                 device.download(found, &mut tokens)?;
-                best.extend(wanted.iter().copied().zip(tokens));
+                drawn.extend(wanted.iter().copied().zip(tokens));
             }
             for (place, &row) in wanted.iter().enumerate().filter(|(_, row)| asked.contains(row)) {
                 let mut values = vec![0.0; vocab];
@@ -230,11 +231,11 @@ impl CudaBackend {
             }
         }
         let logits = batch.logits.iter().filter_map(|row| all.get(row).cloned());
-        let best = batch
-            .best
+        let drawn = batch
+            .draws
             .iter()
-            .filter_map(|row| best.get(row).copied().map(TokenId));
-        Ok((logits.collect(), best.collect()))
+            .filter_map(|draw| drawn.get(&draw.row).copied().map(TokenId));
+        Ok((logits.collect(), drawn.collect()))
     }
 
     /// The masses of the batch's probes.

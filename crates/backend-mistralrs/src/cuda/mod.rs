@@ -14,7 +14,7 @@ mod weights;
 
 use std::sync::Arc;
 
-use medley_backend::{Backend, BackendError, Batch, Outcome, Part, PartKind, Row, Sequence};
+use medley_backend::{Backend, BackendError, Batch, Draw, Outcome, Part, PartKind, Row, Sequence};
 use medley_kernels::cuda::attention::Attention;
 use medley_kernels::cuda::gemm::Products;
 use medley_kernels::cuda::ops::{Angles, Heads};
@@ -153,14 +153,11 @@ fn warming(rows: usize, streams_only: bool) -> Batch {
         len: rows,
         kind: PartKind::Prefix,
     };
+    let drawing = if streams_only { 0..rows } else { rows - 1..rows };
     Batch {
         sequences: vec![Sequence { parts: vec![part] }],
         rows: (0..rows).map(row).collect(),
-        best: if streams_only {
-            (0..rows).collect()
-        } else {
-            vec![rows - 1]
-        },
+        draws: drawing.map(Draw::greedy).collect(),
         streams_only,
         ..Batch::default()
     }

@@ -72,8 +72,8 @@ pub(super) struct Scratch {
     pub inner: Room<bf16>,
     /// `[rows of a chunk, vocab]`
     pub logits: Room<f32>,
-    /// Most likely tokens.
-    pub best: Room<u32>,
+    /// Drawn tokens.
+    pub drawn: Room<u32>,
     /// Attention masses.
     pub masses: Room<u64>,
     /// Key distances.
@@ -96,7 +96,7 @@ impl Scratch {
             gate_up: Room::new(device, 0)?,
             inner: Room::new(device, 0)?,
             logits: Room::new(device, 0)?,
-            best: Room::new(device, 0)?,
+            drawn: Room::new(device, 0)?,
             masses: Room::new(device, 0)?,
             distances: Room::new(device, 0)?,
         };

@@ -3,8 +3,11 @@
 //! Rows run in the order of their sequences and positions, so that rows of one sequence are neighbours. In the last layer
 //! only rows that something is asked of go on.
 
+use std::collections::HashMap;
+
 use medley_backend::{BackendError, Batch, Depth, PartKind};
 use medley_kernels::cuda::attention::{MassPlan, Plan, Tiling};
+use medley_kernels::cuda::ops::Draw;
 use medley_kernels::cuda::{Planner, Section, SequenceBlocks, Staging};
 
 use crate::rows;
@@ -26,6 +29,8 @@ pub(super) struct Step {
     pub wanted: Vec<usize>,
     /// 0, 1, 2, .. as many as there are of those.
     pub numbers: Section<u32>,
+    /// One for each of those; greedy where none is asked for.
+    pub draws: Section<Draw>,
     /// Where each probe's masses stand: for every part the place of its first slot.
     pub masses: Vec<Vec<usize>>,
     /// Places of masses in use.
@@ -100,6 +105,7 @@ impl Step {
         let numbers: Vec<u32> = (0..wanted.len() as u32).collect();
         Ok(Self {
             numbers: staging.add(&numbers),
+            draws: staging.add(&draws(batch, &wanted)),
             rows: order.rows.len(),
             tokens,
             positions,
@@ -259,6 +265,28 @@ fn first_masses(planner: &Planner, blocks: &SequenceBlocks) -> Vec<usize> {
         }
     };
     blocks.parts.iter().map(first).collect()
+}
+
+/// The draw of each wanted row.
+fn draws(batch: &Batch, wanted: &[usize]) -> Vec<Draw> {
+    let asked: HashMap<usize, &medley_backend::Draw> =
+        batch.draws.iter().map(|draw| (draw.row, draw)).collect();
+    let of = |row: &usize| {
+        let greedy = medley_backend::Draw::greedy(*row);
+        let draw = asked.get(row).copied().unwrap_or(&greedy);
+        Draw {
+            inverse_temperature: if draw.is_greedy() {
+                0.0
+            } else {
+                draw.temperature.recip()
+            },
+            top_k: i32::try_from(draw.top_k).unwrap_or(i32::MAX),
+            top_p: draw.top_p,
+            reserved: 0,
+            at: draw.at,
+        }
+    };
+    wanted.iter().map(of).collect()
 }
 
 fn words(numbers: &[usize]) -> Vec<u32> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use medley_generate::{Event, Generate, Request};
+use medley_generate::{Event, Generate, Request, Sampling};
 use medley_kv::{BlendMode, BlendOptions, PAGE_TOKENS, Prompt, Ratio, TokenId};
 
 use super::Options;
@@ -70,6 +70,7 @@ impl<'a> Bench<'a> {
         for batch in [8, 32] {
             self.decode(batch, 8192, None).await?;
         }
+        self.sampled(32).await?;
         self.shared().await?;
         for (clients, vllm) in VLLM_IN_FLIGHT {
             self.in_flight(clients, vllm).await?;
@@ -216,12 +217,35 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Time of a decoding step with `batch` streams at a context of so many tokens.
     async fn decode(&mut self, batch: usize, context: usize, vllm: Option<f64>) -> Result<()> {
         let work = match context {
             1024 => format!("decode b{batch}"),
             context => format!("decode b{batch} at {context}"),
         };
+        self.streams(work, batch, context, greedily(), vllm).await
+    }
+
+    /// Tokens drawn with a temperature, top-k and top-p.
+    async fn sampled(&mut self, batch: usize) -> Result<()> {
+        let sampling = Sampling {
+            temperature: 1.0,
+            top_k: 50,
+            top_p: 0.95,
+            ..Sampling::default()
+        };
+        self.streams(format!("decode b{batch} sampled"), batch, 1024, sampling, None)
+            .await
+    }
+
+    /// Time of a decoding step with `batch` streams at a context of so many tokens.
+    async fn streams(
+        &mut self,
+        work: String,
+        batch: usize,
+        context: usize,
+        sampling: Sampling,
+        vllm: Option<f64>,
+    ) -> Result<()> {
         if !self.wanted(&work) {
             return Ok(());
         }
@@ -229,9 +253,9 @@ impl<'a> Bench<'a> {
             .map(|_| self.prompts.plain(context))
             .collect::<Result<_>>()?;
         // Their prefixes are resident then, so that all streams begin together.
-        self.together(&prompts, 1).await?;
+        self.together(&prompts, sampling, 1).await?;
         let steps = 64;
-        let streams = self.together(&prompts, steps + 64).await?;
+        let streams = self.together(&prompts, sampling, steps + 64).await?;
         // The stream that began last: all others run beside it.
         let last = streams
             .iter()
@@ -249,11 +273,17 @@ impl<'a> Bench<'a> {
     }
 
     /// Runs prompts at once; when each one's tokens came.
-    async fn together(&self, prompts: &[Prompt], max_tokens: usize) -> Result<Vec<Vec<Duration>>> {
+    async fn together(
+        &self,
+        prompts: &[Prompt],
+        sampling: Sampling,
+        max_tokens: usize,
+    ) -> Result<Vec<Vec<Duration>>> {
         let start = Instant::now();
-        let requests = prompts
-            .iter()
-            .map(|prompt| request(prompt.clone(), mode(BlendMode::Exact), max_tokens));
+        let requests = prompts.iter().map(|prompt| Request {
+            sampling,
+            ..request(prompt.clone(), mode(BlendMode::Exact), max_tokens)
+        });
         let streams = self
             .engine
             .submit_all(requests.collect())
@@ -407,6 +437,13 @@ fn blended(ratio: Ratio) -> BlendOptions {
 /// The ratio of all work that is not measured at several.
 fn tenth() -> Result<Ratio> {
     Ok(Ratio::new(0.1)?)
+}
+
+fn greedily() -> Sampling {
+    Sampling {
+        temperature: 0.0,
+        ..Sampling::default()
+    }
 }
 
 fn ms(time: Duration) -> f64 {

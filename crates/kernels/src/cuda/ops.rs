@@ -25,6 +25,29 @@ impl Heads {
     }
 }
 
+/// What a token is drawn by.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Draw {
+    /// 1 / temperature; 0 takes the greatest logit.
+    pub inverse_temperature: f32,
+    /// Tokens that are kept; 0 keeps all.
+    pub top_k: i32,
+    /// Share of their mass that is kept.
+    pub top_p: f32,
+    /// Always 0.
+    pub reserved: i32,
+    /// Where the draw falls, from 0 to below 1.
+    pub at: f64,
+}
+
+// SAFETY: a structure of numbers, laid out as the kernel declares it.
+unsafe impl cudarc::driver::DeviceRepr for Draw {}
+// SAFETY: no padding: the fields' sizes add up to the structure's.
+unsafe impl super::staging::Plain for Draw {}
+
+const _: () = assert!(size_of::<Draw>() == 24);
+
 /// Rotary angles on a device: `[position, (cos, sin) of every pair]`, f32.
 pub struct Angles {
     pub(super) values: Buffer<f32>,
@@ -237,24 +260,26 @@ impl Device {
         Ok(())
     }
 
-    /// The token of the greatest logit of every row, the least token of several: `logits: [rows, vocab]`.
-    pub fn best_token(
+    /// The token that each row's draw takes: `logits: [rows, vocab]`. See `cuda/sample.cu`.
+    pub fn sample(
         &self,
-        best: &mut Buffer<u32>,
+        tokens: &mut Buffer<u32>,
         logits: &Buffer<f32>,
-        rows: usize,
+        (staging, draws): (&Staging, Section<Draw>),
         vocab: usize,
     ) -> Result<(), CudaError> {
-        holds(best, rows);
+        let rows = draws.len();
+        holds(tokens, rows);
         holds(logits, rows * vocab);
-        let vocab_argument = vocab as i32;
+        let (vocab_argument, draws) = (vocab as i32, staging.address(draws));
         launch!(
             self,
-            &self.kernels.best_token,
+            &self.kernels.sample_token,
             grid((rows, 1, 1), 1024, 0),
-            best.address(),
+            tokens.address(),
             logits.address(),
-            vocab_argument
+            draws,
+            vocab_argument,
         );
         Ok(())
     }
