@@ -50,10 +50,12 @@ pub use random::{Shape, attention_error, load_random};
 pub use source::{ModelSource, UnknownSource};
 pub use tokenizer::TokenizerSource;
 
-/// CUDA devices that can be opened; 0 without a driver, or if CUDA is not built in.
-pub fn cuda_devices() -> usize {
+/// Whether CUDA device `ordinal` can be used, and if not, why.
+pub fn check_cuda(ordinal: usize) -> Result<(), LoadError> {
     #[cfg(feature = "cuda")]
-    return medley_kernels::cuda::Device::count();
+    return Ok(medley_kernels::cuda::Device::check(ordinal)?);
     #[cfg(not(feature = "cuda"))]
-    0
+    Err(LoadError::Device(format!(
+        "this build has no CUDA, so device {ordinal} can't be used"
+    )))
 }

@@ -32,6 +32,9 @@ pub enum BackendError {
     /// The device failed.
     #[error("the device failed: {0}")]
     Device(String),
+    /// The device failed and will fail every further call: nothing of it can be used any more.
+    #[error("the device is lost: {0}")]
+    Lost(String),
 }
 
 /// A model with its page pool.

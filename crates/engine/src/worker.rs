@@ -47,6 +47,8 @@ pub(crate) struct Worker {
     computing: Vec<Computation>,
     /// What was running and free when the queue's head last did not fit: it is tried again when that has changed.
     stuck: Option<(usize, usize)>,
+    /// Whether the backend's device is gone.
+    lost: bool,
 }
 
 impl Worker {
@@ -71,6 +73,7 @@ impl Worker {
             running,
             computing,
             stuck: None,
+            lost: false,
         }
     }
 
@@ -80,10 +83,34 @@ impl Worker {
             self.sweep();
             self.admit();
             self.step();
+            if self.lost {
+                return self.give_up();
+            }
             self.running.retain(|s| !s.ended());
             self.forget_unawaited();
             self.publish_gauges();
         }
+    }
+
+    /// The device is gone, and what was resident with it: fails all requests and takes no more.
+    fn give_up(mut self) {
+        tracing::error!("the device is lost; no requests are taken any more");
+        self.shared.fail();
+        while let Ok(queued) = self.inbox.try_recv() {
+            self.take(queued);
+        }
+        let failure = GenerateError::Engine("the device was lost".to_owned());
+        let running = self.running.iter_mut().filter(|s| !s.ended());
+        running.for_each(|s| s.fail(failure.clone()));
+        for queued in self.waiting.drain(..) {
+            queued
+                .events
+                .send(medley_generate::Event::Failed(failure.clone()));
+        }
+        self.running.clear();
+        self.computing.clear();
+        self.shared.set_waiting(0);
+        self.publish_gauges();
     }
 
     /// Empties the inbox, waiting for it if there is nothing else to do. False: there never will be.
@@ -133,7 +160,9 @@ impl Worker {
                 break;
             };
             let computing = |key: &DocumentKey| self.computing.iter().any(|c| c.key == *key);
-            match admission::admit(queued, &self.config, &mut self.residency, &self.text, computing) {
+            let smallest = self.backend.smallest_piece();
+            let (config, residency) = (&self.config, &mut self.residency);
+            match admission::admit(queued, config, residency, &self.text, computing, smallest) {
                 Ok(admitted) => self.start(admitted),
                 Err(queued) if self.running.is_empty() => fail_unfit(&queued),
                 Err(queued) => {
@@ -173,9 +202,15 @@ impl Worker {
                         .into_iter()
                         .for_each(|(owner, rows, results)| self.accept(owner, rows, results));
                 }
-                Err(error) => self.fail(assembly.owners(), &error),
+                Err(error) => {
+                    self.fail(assembly.owners(), &error);
+                    self.lost |= matches!(error, BackendError::Lost(_));
+                }
             }
             self.shared.stepped();
+            if self.lost {
+                return;
+            }
         }
     }
 

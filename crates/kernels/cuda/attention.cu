@@ -3,7 +3,7 @@
 // One block of threads computes one tile (at most 64 rows x heads of a group) for one key head. Each warp holds 16
 // tile rows; pages of keys and values stream through shared memory, two ahead, and are read by all warps.
 //
-// Grid (kv_heads, tiles), 128 threads, shared memory 4 * 64 * DIM * 2 bytes.
+// Grid (tiles, kv_heads), 128 threads, shared memory 4 * 64 * DIM * 2 bytes.
 #include "fragments.cuh"
 
 namespace {
@@ -148,8 +148,8 @@ struct Sums {
 template <int DIM>
 __device__ void prefill(const AttentionArgs& args) {
   extern __shared__ __align__(128) unsigned char memory[];
-  Tile tile = args.tiles[blockIdx.y];
-  int kv_head = blockIdx.x;
+  Tile tile = args.tiles[blockIdx.x];
+  int kv_head = blockIdx.y;
   uint32_t base = shared_address(memory);
   LaneRows rows = lane_rows(args, tile, kv_head, threadIdx.x / 32 * 16);
 

@@ -263,8 +263,8 @@ __device__ void write(const AttentionArgs& args, const Tile& tile, int kv_head, 
 template <int DIM>
 __device__ void decode(const AttentionArgs& args) {
   __shared__ Shared<DIM> shared;
-  Tile tile = args.tiles[blockIdx.y];
-  int kv_head = blockIdx.x, first = COLUMNS * blockIdx.z;
+  Tile tile = args.tiles[blockIdx.x];
+  int kv_head = blockIdx.y, first = COLUMNS * blockIdx.z;
   int lane = threadIdx.x % 32;
   if (first >= tile.rows * (args.heads / args.kv_heads)) return;
   Column mine = column_of(args, tile.first_row, tile.rows, kv_head, first + lane / 4);
@@ -293,8 +293,8 @@ __device__ void decode(const AttentionArgs& args) {
 // multiple of 2^-32: a sum of integers does not depend on its order.
 template <int DIM>
 __device__ void masses(const AttentionArgs& args, const MassTile* tiles, const MassRow* mass_rows, unsigned long long* sums) {
-  MassTile tile = tiles[blockIdx.z];
-  int at = tile.block_begin + blockIdx.x * WARPS + threadIdx.x / 32, kv_head = blockIdx.y;
+  MassTile tile = tiles[blockIdx.x];
+  int at = tile.block_begin + blockIdx.z * WARPS + threadIdx.x / 32, kv_head = blockIdx.y;
   if (at >= tile.block_end) return;
   Block block = args.blocks[at];
   if (block.mass < 0 || block.low > block.high) return;
@@ -334,7 +334,8 @@ __device__ void masses(const AttentionArgs& args, const MassTile* tiles, const M
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float share = s[2 * half + i] == -INFINITY ? 0.0f : exp2f(fmaf(s[2 * half + i], args.scale_log2, -bases[i]));
-          term += __float2ull_rn(weights[i] * share * 4294967296.0f);
+          // A share is at most 1; what is no number counts as nothing.
+          term += share <= 2.0f ? __float2ull_rn(weights[i] * share * 4294967296.0f) : 0;
         }
         term += __shfl_xor_sync(0xffffffffu, term, 1);
         term += __shfl_xor_sync(0xffffffffu, term, 2);
@@ -346,11 +347,11 @@ __device__ void masses(const AttentionArgs& args, const MassTile* tiles, const M
 
 }  // namespace
 
-// Grid (kv_heads, tiles, tile rows / 8 rounded up), 128 threads.
+// Grid (tiles, kv_heads, tile rows / 8 rounded up), 128 threads.
 extern "C" __global__ void __launch_bounds__(THREADS) attention_decode_d64(const __grid_constant__ AttentionArgs args) { decode<64>(args); }
 extern "C" __global__ void __launch_bounds__(THREADS) attention_decode_d128(const __grid_constant__ AttentionArgs args) { decode<128>(args); }
 
-// Grid (most blocks of a tile / 4 rounded up, kv_heads, mass tiles), 128 threads. Needs the rows' lse.
+// Grid (mass tiles, kv_heads, most blocks of a tile / 4 rounded up), 128 threads. Needs the rows' lse.
 extern "C" __global__ void __launch_bounds__(THREADS)
     attention_masses_d64(const __grid_constant__ AttentionArgs args, const MassTile* tiles, const MassRow* rows, unsigned long long* sums) {
   masses<64>(args, tiles, rows, sums);
@@ -360,11 +361,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   masses<128>(args, tiles, rows, sums);
 }
 
-// Merges partial results in their order. Grid (heads of all rows of a merge: rows * heads rounded up to the largest, merges),
-// head_dim / 2 threads.
+// Merges partial results in their order. Grid (merges, most rows of a merge * heads), head_dim / 2 threads.
 extern "C" __global__ void attention_merge(const __grid_constant__ AttentionArgs args, const Merge* merges) {
-  Merge merge = merges[blockIdx.y];
-  int row = blockIdx.x / args.heads, head = blockIdx.x % args.heads, dim = 2 * blockDim.x;
+  Merge merge = merges[blockIdx.x];
+  int row = blockIdx.y / args.heads, head = blockIdx.y % args.heads, dim = 2 * blockDim.x;
   if (row >= merge.rows) return;
   int group = args.heads / args.kv_heads, kv_head = head / group, m = row * group + head % group;
   auto at = [&](int i) { return (size_t(merge.partial_begin + i) * args.kv_heads + kv_head) * args.partial_rows + m; };

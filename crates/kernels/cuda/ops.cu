@@ -56,12 +56,12 @@ extern "C" __global__ void gather(uint32_t* out, const uint32_t* x, const uint32
   for (int i = threadIdx.x; i < width; i += blockDim.x) out[size_t(blockIdx.x) * width + i] = row[i];
 }
 
-// silu(gate) · up: gate_up [rows, gate | up, inner] -> out [rows, inner]. Grid (chunks of a row, rows).
+// silu(gate) · up: gate_up [rows, gate | up, inner] -> out [rows, inner]. Grid (rows, chunks of a row).
 extern "C" __global__ void silu_mul(bf16* out, const bf16* gate_up, int inner) {
-  const uint4* gate = reinterpret_cast<const uint4*>(gate_up + size_t(blockIdx.y) * 2 * inner);
+  const uint4* gate = reinterpret_cast<const uint4*>(gate_up + size_t(blockIdx.x) * 2 * inner);
   const uint4* up = gate + inner / 8;
-  uint4* to = reinterpret_cast<uint4*>(out + size_t(blockIdx.y) * inner);
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  uint4* to = reinterpret_cast<uint4*>(out + size_t(blockIdx.x) * inner);
+  int i = blockIdx.y * blockDim.x + threadIdx.x;
   if (i >= inner / 8) return;
   uint4 g = gate[i], u = up[i];
   auto both = [](uint32_t g, uint32_t u) {
@@ -72,23 +72,23 @@ extern "C" __global__ void silu_mul(bf16* out, const bf16* gate_up, int inner) {
 }
 
 // RMS norm of every head of queries and keys, in place: qkv [rows, query heads | key heads | value heads, dim].
-// A warp a head; grid (heads + kv_heads, rows).
+// A warp a head; grid (rows, heads + kv_heads).
 extern "C" __global__ void head_norms(bf16* qkv, const float* query_weight, const float* key_weight, float epsilon,
                                       int heads, int kv_heads, int dim) {
-  int head = blockIdx.x;
+  int head = blockIdx.y;
   const float* weight = head < heads ? query_weight : key_weight;
-  bf16* x = qkv + (size_t(blockIdx.y) * (heads + 2 * kv_heads) + head) * dim;
+  bf16* x = qkv + (size_t(blockIdx.x) * (heads + 2 * kv_heads) + head) * dim;
   float squares = 0;
   for (int i = threadIdx.x; i < dim; i += 32) squares += __bfloat162float(x[i]) * __bfloat162float(x[i]);
   float inverse = rsqrtf(warp_sum(squares) / dim + epsilon);
   for (int i = threadIdx.x; i < dim; i += 32) x[i] = __float2bfloat16_rn(__bfloat162float(x[i]) * inverse * weight[i]);
 }
 
-// Rotates keys at their rows' positions and puts keys and values into their slots. Grid (kv_heads, rows); dim / 2
-// threads.
+// Rotates keys at their rows' positions and puts keys and values into their slots. Grid (rows, kv_heads); dim / 2
+// threads. Values that are no finite numbers become 0: a slot that is not visible is still multiplied by 0.
 extern "C" __global__ void store_kv(bf16* pool, const bf16* qkv, const float2* angles, const int32_t* positions,
                                     const uint32_t* slots, int heads, int kv_heads, int interleaved) {
-  int half = blockDim.x, dim = 2 * half, pair = threadIdx.x, head = blockIdx.x, row = blockIdx.y;
+  int half = blockDim.x, dim = 2 * half, pair = threadIdx.x, head = blockIdx.y, row = blockIdx.x;
   const bf16* from = qkv + size_t(row) * (heads + 2 * kv_heads) * dim;
   const bf16* key = from + (heads + head) * dim;
   const bf16* value = from + (heads + kv_heads + head) * dim;
@@ -101,7 +101,10 @@ extern "C" __global__ void store_kv(bf16* pool, const bf16* qkv, const float2* a
   turn(a, b, angles[size_t(positions[row]) * half + pair]);
   keys[at.x] = __float2bfloat16_rn(a);
   keys[at.y] = __float2bfloat16_rn(b);
-  reinterpret_cast<uint32_t*>(values)[pair] = reinterpret_cast<const uint32_t*>(value)[pair];
+  uint32_t two = reinterpret_cast<const uint32_t*>(value)[pair];
+  if (!isfinite(low(two))) two &= 0xffff0000u;
+  if (!isfinite(high(two))) two &= 0x0000ffffu;
+  reinterpret_cast<uint32_t*>(values)[pair] = two;
 }
 
 // Squared distance over all heads between a row's key, rotated at `rotated_at`, and the key in a slot. A block of

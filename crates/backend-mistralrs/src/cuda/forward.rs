@@ -9,10 +9,8 @@ use medley_kernels::cuda::gemm::Order;
 use medley_kv::TokenId;
 
 use super::CudaBackend;
+use super::scratch::LOGIT_ROWS;
 use super::step::{Attending, Step};
-
-/// Rows whose logits are in memory at a time.
-const LOGIT_ROWS: usize = 256;
 
 impl CudaBackend {
     /// Runs a checked batch.
@@ -24,6 +22,11 @@ impl CudaBackend {
                 ..Outcome::default()
             });
         }
+        // A call that panicked may have left work behind that still reads the staging area.
+        self.device
+            .enter()
+            .and_then(|()| self.device.wait())
+            .map_err(|error| failure(&error))?;
         self.staging.clear();
         let (tiling, longest) = (self.attention.tiling(), self.angles.positions());
         let step = Step::plan(batch, &mut self.staging, tiling, longest)?;
@@ -32,12 +35,11 @@ impl CudaBackend {
         let waited = self.device.wait();
         computed
             .and_then(|outcome| waited.map(|()| outcome))
-            .map_err(|error| BackendError::Device(explain(&error)))
+            .map_err(|error| failure(&error))
     }
 
     fn compute(&mut self, batch: &Batch, step: &Step, scores: Vec<Scores>) -> Result<Outcome, CudaError> {
         let device = std::sync::Arc::clone(&self.device);
-        device.enter()?;
         self.staging.send(&device)?;
         self.scratch.reserve(&device, &self.config, step.rows)?;
         self.products.set_order(match batch.streams_only {
@@ -283,6 +285,13 @@ fn empty_scores(batch: &Batch) -> Vec<Scores> {
         Scores(parts.map(zeros).collect())
     };
     batch.probes.iter().map(zeros).collect()
+}
+
+fn failure(error: &CudaError) -> BackendError {
+    match error.is_lost() {
+        true => BackendError::Lost(explain(error)),
+        false => BackendError::Device(explain(error)),
+    }
 }
 
 /// An error with its sources, in one line.

@@ -31,6 +31,9 @@ use weights::Weights;
 /// Rows that a step of the engine has at most; larger batches run too, with more memory.
 const STEP_ROWS: usize = 8192;
 
+/// Query heads a key head that every kernel takes.
+const MOST_GROUP: usize = 64;
+
 /// Bytes that are left to the driver and the libraries beside the pool.
 const MARGIN: usize = 512 << 20;
 
@@ -110,7 +113,7 @@ impl CudaBackend {
         self.weights.bytes()
     }
 
-    /// The device's name and compute capability, as part of the numerical recipe.
+    /// The numerical recipe: number format and the device's compute capability.
     pub fn recipe(&self) -> String {
         let (major, minor) = self.device.capability();
         format!("cuda bf16 sm_{major}{minor} v1")
@@ -193,6 +196,13 @@ impl Backend for CudaBackend {
 /// Refuses what the kernels are not made for.
 fn check_shape(config: &Config) -> Result<(), LoadError> {
     let sizes = [("hidden size", config.width), ("feed-forward size", config.inner)];
+    let group = config.heads / config.kv_heads;
+    if group > MOST_GROUP {
+        return Err(LoadError::unsupported(
+            format!("{group} query heads a key head on CUDA"),
+            format!("at most {MOST_GROUP}; or run on the CPU"),
+        ));
+    }
     for (name, size) in sizes {
         if !size.is_multiple_of(8) {
             return Err(LoadError::config(name, format!("{size} is no multiple of 8")));
@@ -221,6 +231,14 @@ fn pages_within(pool: PoolSize, page_bytes: usize, memory: Memory) -> Result<usi
         }
     };
     let most = u32::MAX as usize / PAGE_TOKENS;
+    if let (PoolSize::Utilization(share), 0) = (pool, pages) {
+        return Err(LoadError::Pool(format!(
+            "no page of {page_bytes} bytes fits: of {} bytes of memory a share of {share} may be taken, and {} are in use already, \
+             weights included",
+            memory.total,
+            memory.total - memory.free
+        )));
+    }
     if pages == 0 || pages.saturating_mul(page_bytes) > free {
         return Err(LoadError::Pool(format!(
             "{pages} pages of {page_bytes} bytes do not fit: {free} of {} bytes are free behind the weights",

@@ -4,6 +4,9 @@ use medley_kernels::cuda::{Buffer, CudaError, Device, bf16};
 
 use crate::config::Config;
 
+/// Rows whose logits are in memory at a time.
+pub(super) const LOGIT_ROWS: usize = 256;
+
 /// A buffer that grows.
 pub(super) struct Room<T>(Buffer<T>);
 
@@ -32,6 +35,8 @@ impl<T: Element> Room<T> {
     /// The buffer, with room for `len` elements. What it held is lost if it grows.
     pub fn of(&mut self, device: &Device, len: usize) -> Result<&mut Buffer<T>, CudaError> {
         if self.0.len() < len {
+            // The old memory goes first: both may not fit.
+            self.0 = T::zeros(device, 0)?;
             self.0 = T::zeros(device, len)?;
         }
         Ok(&mut self.0)
@@ -101,6 +106,7 @@ impl Scratch {
             distances: Room::new(device, 0)?,
         };
         scratch.reserve(device, config, rows)?;
+        scratch.logits.of(device, LOGIT_ROWS * config.vocab)?;
         Ok(scratch)
     }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use medley_backend::{BackendError, Batch, Depth, PartKind};
 use medley_kernels::cuda::attention::{MassPlan, Plan, Tiling};
 use medley_kernels::cuda::ops::Draw;
-use medley_kernels::cuda::{Planner, Section, SequenceBlocks, Staging};
+use medley_kernels::cuda::{Class, Planner, Section, SequenceBlocks, Staging};
 
 use crate::rows;
 use crate::views::PartNumbers;
@@ -96,8 +96,8 @@ impl Step {
             .collect();
         let positions = staging.add(&positions);
 
-        let (all, masses, mass_slots) =
-            picture.attending(&(0..order.rows.len()).collect::<Vec<_>>(), staging);
+        let every: Vec<_> = (0..order.rows.len()).collect();
+        let (all, masses, mass_slots) = picture.attending(&every, |rows| tiling.class(rows), staging);
         let (last, going_on, wanted) = match batch.depth {
             Depth::Full => picture.last(staging),
             Depth::Keys(_) => (None, None, Vec::new()),
@@ -184,15 +184,20 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// Attention of the rows at `places` (ascending), which are numbered in this order.
-    fn attending(&self, places: &[usize], staging: &mut Staging) -> (Attending, Vec<Vec<usize>>, usize) {
+    /// Attention of the rows at `places` (ascending), which are numbered in this order; `class` of so many of a sequence.
+    fn attending(
+        &self,
+        places: &[usize],
+        class: impl Fn(usize) -> Class,
+        staging: &mut Staging,
+    ) -> (Attending, Vec<Vec<usize>>, usize) {
         let mut planner = Planner::new(self.tiling);
         let views = self.numbers.views();
         let row_of = |place: usize| &self.batch.rows[self.order.rows[place]];
         for rows in places.chunk_by(|&a, &b| row_of(a).sequence == row_of(b).sequence) {
             let blocks = planner.parts(&views[row_of(rows[0]).sequence], &[]);
             let positions: Vec<_> = rows.iter().map(|&place| row_of(place).position.0).collect();
-            planner.rows(&positions, &blocks);
+            planner.rows(&positions, &blocks, class(positions.len()));
         }
         let masses = self.batch.probes.iter().map(|probe| {
             let parts = &self.batch.sequences[probe.sequence].parts;
@@ -228,7 +233,8 @@ impl Picture<'_> {
         let wanted = going_on.iter().map(|&place| self.order.rows[place]).collect();
         let last = (attending.len() < self.order.rows.len()).then(|| Last {
             rows: staging.add(&words(&attending)),
-            attending: self.attending(&attending, staging).0,
+            // How many of a piece's rows attend in the last layer depends on where the pass was split: one class for all.
+            attending: self.attending(&attending, |_| Class::Some, staging).0,
         });
         let behind = (going_on.len() < self.order.rows.len()).then(|| {
             let of_attending = going_on

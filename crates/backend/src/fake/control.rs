@@ -41,6 +41,7 @@ pub struct FakeControl(Arc<Mutex<Shared>>);
 struct Shared {
     counts: RowCounts,
     failing: usize,
+    lost: bool,
     poisoned: Vec<PageId>,
 }
 
@@ -48,6 +49,11 @@ impl FakeControl {
     /// Lets the next `n` calls fail with [`BackendError::Device`].
     pub fn fail_next(&self, n: usize) {
         self.shared().failing = n;
+    }
+
+    /// Lets every further call fail with [`BackendError::Lost`].
+    pub fn lose(&self) {
+        self.shared().lost = true;
     }
 
     /// Ends the life of what `pages` hold: from the next call on, reading it is an error until it is written again.
@@ -64,6 +70,9 @@ impl FakeControl {
     pub(super) fn begin(&self, batch: &Batch) -> Result<(), BackendError> {
         let mut shared = self.shared();
         shared.counts.add(batch);
+        if shared.lost {
+            return Err(BackendError::Lost("an injected fault".to_owned()));
+        }
         if shared.failing == 0 {
             return Ok(());
         }

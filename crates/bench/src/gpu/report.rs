@@ -84,10 +84,14 @@ fn line(row: &Row) -> String {
     let rate = row.requests_per_s.map(|rate| format!("{rate:.2} requests/s"));
     let copies = row.copies.map(|copies| format!("{copies:.2} copies"));
     let more: Vec<_> = rate.into_iter().chain(copies).collect();
+    let ms = if row.medley_ms > 0.0 {
+        format!("{:.2}", row.medley_ms)
+    } else {
+        "-".to_owned()
+    };
     format!(
-        "| {} | {ratio} | {:.2} | {} | {} | {} |",
+        "| {} | {ratio} | {ms} | {} | {} | {} |",
         row.work,
-        row.medley_ms,
         times(row.full_ms),
         times(row.vllm_ms),
         more.join(", ")

@@ -171,6 +171,10 @@ fn end_of_text(info: &ModelInfo, tokenizer: &Tokenizer) -> Arc<[TokenId]> {
 fn refused(error: LoadError, choice: &Choice, config: &ModelConfig, source: &str) -> anyhow::Error {
     let origin = match &error {
         LoadError::Hub { .. } => return error.into(),
+        LoadError::Pool(_) if matches!(super::resolve(config.device), ComputeDevice::Cuda(_)) => {
+            let origin = Origin::Flag("gpu-memory-utilization");
+            return Misconfigured::new(&origin, format!("{source}: {error}")).into();
+        }
         LoadError::Pool(_) => {
             let asked = &config.host_cache;
             let pool = format!("{:?}", PoolSize::Bytes(asked.value.0));

@@ -234,8 +234,8 @@ impl Partials {
         // SAFETY: every element that is read was written by the same plan.
         let (out, sums) = unsafe {
             (
-                device.stream().alloc(all * heads.dim)?,
-                device.stream().alloc(all * 2)?,
+                device.uninitialised(all * heads.dim)?,
+                device.uninitialised(all * 2)?,
             )
         };
         Ok(Self {
@@ -344,7 +344,7 @@ impl Attention {
                 launch!(device, &kernels[self.size], grid, args, *map);
             }
             _ => {
-                let blocks = (self.heads.kv, tiles.tiles.len(), 1);
+                let blocks = (tiles.tiles.len(), self.heads.kv, 1);
                 let grid = grid(blocks, 128, prefill_shared(self.heads.dim));
                 launch!(device, &device.kernels.prefill[self.size], grid, args);
             }
@@ -365,7 +365,7 @@ impl Attention {
         args.tiles = staging.address(tiles.tiles);
         args.tiles_count = tiles.tiles.len() as i32;
         let columns = tiles.most_rows.div_ceil(DECODE_ROWS);
-        let grid = grid((self.heads.kv, tiles.tiles.len(), columns), 128, 0);
+        let grid = grid((tiles.tiles.len(), self.heads.kv, columns), 128, 0);
         launch!(device, &device.kernels.decode[self.size], grid, args);
         self.merge(device, args, staging, tiles)
     }
@@ -375,7 +375,7 @@ impl Attention {
             return Ok(());
         }
         let merges = staging.address(tiles.merges);
-        let blocks = (tiles.merge_rows * self.heads.query, tiles.merges.len(), 1);
+        let blocks = (tiles.merges.len(), tiles.merge_rows * self.heads.query, 1);
         launch!(
             device,
             &device.kernels.merge,
@@ -399,10 +399,11 @@ impl Attention {
             return Ok(());
         }
         holds(sums, masses.slots);
+        holds(lse, plan.positions.len() * self.heads.query);
         let mut args = self.args(layer, (staging, plan));
         args.lse = lse.address();
         let (tiles, rows) = (staging.address(masses.tiles), staging.address(masses.rows));
-        let blocks = (masses.blocks.div_ceil(4), self.heads.kv, masses.tiles.len());
+        let blocks = (masses.tiles.len(), self.heads.kv, masses.blocks.div_ceil(4));
         launch!(
             device,
             &device.kernels.masses[self.size],

@@ -45,7 +45,8 @@ pub fn compute(
         let rows = (0..call.positions.len()).filter(|&row| call.sequence[row] as usize == sequence);
         let positions: Vec<_> = rows.map(|row| call.positions[row]).collect();
         if !positions.is_empty() {
-            planner.rows(&positions, blocks);
+            let class = attention.tiling().class(positions.len());
+            planner.rows(&positions, blocks, class);
         }
     }
     planner.masses(

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUdevice_attribute};
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits, result,
+};
 use cudarc::nvrtc::Ptx;
 
 use super::{Buffer, CudaError};
@@ -27,34 +29,35 @@ pub struct Device {
 }
 
 impl Device {
-    /// Devices that can be opened; 0 without a driver or the libraries.
-    pub fn count() -> usize {
-        let found = check_libraries().and_then(|()| Ok(CudaContext::device_count()?));
-        found
-            .ok()
-            .and_then(|count| usize::try_from(count).ok())
-            .unwrap_or(0)
-    }
-
-    /// Opens device number `ordinal` and loads all kernels.
-    pub fn open(ordinal: usize) -> Result<Self, CudaError> {
+    /// Whether device number `ordinal` can be opened, and if not, why. Opens nothing.
+    pub fn check(ordinal: usize) -> Result<(), CudaError> {
         check_libraries()?;
-        let found = CudaContext::device_count()? as usize;
+        let found = usize::try_from(CudaContext::device_count()?).unwrap_or(0);
         if ordinal >= found {
             return Err(CudaError::NoDevice {
                 asked: ordinal,
                 found,
             });
         }
+        let device = result::device::get(ordinal as i32)?;
+        let attribute = |attribute| {
+            // SAFETY: the device exists.
+            unsafe { result::device::get_attribute(device, attribute) }
+        };
+        let major = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        if major < 8 {
+            let name = result::device::get_name(device)?;
+            return Err(CudaError::TooOld { name, major, minor });
+        }
+        Ok(())
+    }
+
+    /// Opens device number `ordinal` and loads all kernels.
+    pub fn open(ordinal: usize) -> Result<Self, CudaError> {
+        Self::check(ordinal)?;
         let context = CudaContext::new(ordinal)?;
         let capability = context.compute_capability()?;
-        if capability.0 < 8 {
-            return Err(CudaError::TooOld {
-                name: context.name()?,
-                major: capability.0,
-                minor: capability.1,
-            });
-        }
         // SAFETY: everything runs on one stream, so no event needs to order it.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream()?;
@@ -95,6 +98,16 @@ impl Device {
     pub fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<Buffer<T>, CudaError> {
         let slice = self.stream.alloc_zeros(len.max(1));
         Ok(Buffer::new(slice.map_err(|error| self.explain::<T>(error, len))?))
+    }
+
+    /// Memory of any content.
+    ///
+    /// # Safety
+    /// It is written before it is read.
+    pub(super) unsafe fn uninitialised<T: DeviceRepr>(&self, len: usize) -> Result<CudaSlice<T>, CudaError> {
+        // SAFETY: as promised by the caller.
+        let slice = unsafe { self.stream.alloc(len) };
+        slice.map_err(|error| self.explain::<T>(error, len))
     }
 
     /// A copy of `values` on the device.

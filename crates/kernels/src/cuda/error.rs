@@ -2,6 +2,21 @@
 
 use cudarc::cublaslt::result::CublasError;
 use cudarc::driver::DriverError;
+use cudarc::driver::sys::CUresult;
+
+impl CudaError {
+    /// Whether every further call on the device fails too: an illegal access, a hardware fault, a device that is gone.
+    pub fn is_lost(&self) -> bool {
+        use CUresult::{CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY};
+        match self {
+            Self::Driver(DriverError(code)) => !matches!(
+                code,
+                CUDA_ERROR_OUT_OF_MEMORY | CUDA_ERROR_INVALID_VALUE | CUDA_ERROR_INVALID_HANDLE
+            ),
+            _ => false,
+        }
+    }
+}
 
 /// A device that can't be used, or a call that failed on it.
 #[derive(Debug, thiserror::Error)]

@@ -28,6 +28,9 @@ pub(super) fn argument<T: DeviceRepr>(value: &T) -> *mut c_void {
     std::ptr::from_ref(value).cast_mut().cast()
 }
 
+/// Blocks that a grid can have in its second and its third dimension.
+const MOST_YZ: u32 = 65_535;
+
 /// Launches on the device's stream. A grid without blocks is no launch.
 ///
 /// # Safety
@@ -42,7 +45,11 @@ pub(super) unsafe fn start(
     if x == 0 || y == 0 || z == 0 {
         return Ok(());
     }
-    // SAFETY: as promised by the caller; the stream's context is current, because `Device` bound it to this thread.
+    assert!(
+        y <= MOST_YZ && z <= MOST_YZ,
+        "a grid of {y} x {z} in its second and third dimension"
+    );
+    // SAFETY: as promised by the caller; the context is current on threads that have called `Device::enter`.
     unsafe {
         launch_kernel(
             function.cu_function(),

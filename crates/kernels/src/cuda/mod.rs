@@ -24,5 +24,5 @@ pub use device::{Device, Memory};
 pub use error::CudaError;
 pub use half::bf16;
 pub use pages::{Pages, page_len};
-pub use planner::{Planner, SequenceBlocks};
+pub use planner::{Class, Planner, SequenceBlocks};
 pub use staging::{Section, Staging};

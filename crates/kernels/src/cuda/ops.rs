@@ -89,6 +89,7 @@ impl Device {
         width: usize,
     ) -> Result<(), CudaError> {
         holds(hidden, tokens.len() * width);
+        holds(embedding, width);
         let width_argument = width as i32;
         launch!(
             self,
@@ -114,6 +115,7 @@ impl Device {
     ) -> Result<(), CudaError> {
         let width = weight.len();
         holds(out, rows * width);
+        holds(x, if picked.is_some() { width } else { rows * width });
         let from = picked.map_or(0, |(staging, section)| staging.address(section));
         let width_argument = width as i32;
         launch!(
@@ -166,7 +168,7 @@ impl Device {
         launch!(
             self,
             &self.kernels.silu_mul,
-            grid(((inner / 8).div_ceil(ROW_THREADS), rows, 1), ROW_THREADS, 0),
+            grid((rows, (inner / 8).div_ceil(ROW_THREADS), 1), ROW_THREADS, 0),
             out.address(),
             gate_up.address(),
             inner_argument
@@ -188,7 +190,7 @@ impl Device {
         launch!(
             self,
             &self.kernels.head_norms,
-            grid((heads.query + heads.kv, rows, 1), 32, 0),
+            grid((rows, heads.query + heads.kv, 1), 32, 0),
             qkv.address(),
             query.address(),
             key.address(),
@@ -216,7 +218,7 @@ impl Device {
         launch!(
             self,
             &self.kernels.store_kv,
-            grid((heads.kv, slots.len(), 1), heads.dim / 2, 0),
+            grid((slots.len(), heads.kv, 1), heads.dim / 2, 0),
             pages.address(),
             qkv.address(),
             angles.values.address(),
@@ -239,6 +241,7 @@ impl Device {
         heads: Heads,
     ) -> Result<(), CudaError> {
         holds(distances, rows.len());
+        holds(qkv, heads.width());
         let (of_query, of_kv, dim) = (heads.query as i32, heads.kv as i32, heads.dim as i32);
         let interleaved = i32::from(angles.interleaved);
         launch!(

@@ -1,7 +1,7 @@
 //! From parts and rows to blocks and tiles.
 //!
-//! How a row's keys are cut into partial results depends on its own sequence alone: on its blocks, and on whether few,
-//! some or many of its rows run in the step. So its sums have one order whatever other sequences share the step.
+//! How a row's keys are cut into partial results depends on its own sequence alone: on its blocks, and on whether its
+//! rows are few, some or many ([`Class`]). So its sums have one order whatever other sequences share the step.
 
 use std::ops::Range;
 
@@ -12,18 +12,40 @@ use crate::cpu::attention::{PAGE_TOKENS, PartView, Positions};
 /// Blocks of a tile of few rows: two for each warp.
 const FEW_CHUNK: usize = 8;
 
-/// Blocks of a tile of a sequence with some rows: enough tiles to keep a device busy with a question over long parts.
+/// Least blocks of a tile of a sequence with some rows: enough tiles to keep a device busy with a question over long parts.
 const SOME_CHUNK: usize = 16;
 
-/// Tiles of a sequence's rows up to which they are some and not many.
-const SOME_TILES: usize = 3;
+/// Most partial results of a tile: with longer parts its chunks grow.
+const MOST_CHUNKS: usize = 16;
+
+/// Rows of a sequence up to which they are some and not many.
+const SOME_ROWS: usize = 96;
+
+/// How a sequence's rows are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// By the memory-bound kernel; rows × heads of a group must be at most [`DECODE_ROWS`].
+    Few,
+    /// In tiles that are cut by blocks too, where the device's kernel can.
+    Some,
+    /// In tiles over all blocks.
+    Many,
+}
 
 impl Tiling {
     /// Rows of a sequence in a step up to which they are some or few, and sum in another order than many.
     pub fn some_rows(&self) -> usize {
         let few = DECODE_ROWS / self.group;
-        let some = if self.splits { SOME_TILES * self.rows } else { 0 };
-        few.max(some)
+        few.max(if self.splits { SOME_ROWS } else { 0 })
+    }
+
+    /// The class of so many rows.
+    pub fn class(&self, rows: usize) -> Class {
+        match rows {
+            rows if rows * self.group <= DECODE_ROWS => Class::Few,
+            rows if rows <= self.some_rows() => Class::Some,
+            _ => Class::Many,
+        }
     }
 }
 
@@ -167,7 +189,7 @@ impl Planner {
         };
         Block {
             page: part.pages[page],
-            turn: i32::try_from(part.turn).unwrap_or(i32::MAX),
+            turn: part.turn.clamp(i32::MIN.into(), i32::MAX.into()) as i32,
             first,
             listed: i32::from(matches!(part.positions, Positions::List(_))),
             hidden,
@@ -179,18 +201,20 @@ impl Planner {
     }
 
     /// Adds rows of one sequence, ascending in position, against its blocks. They get the next numbers.
-    pub fn rows(&mut self, positions: &[u32], blocks: &SequenceBlocks) {
+    pub fn rows(&mut self, positions: &[u32], blocks: &SequenceBlocks, class: Class) {
         let first = self.positions.len();
         self.positions.extend(positions.iter().map(|&p| p as i32));
         let blocks = blocks.all();
-        if positions.len() * self.tiling.group <= DECODE_ROWS {
+        if class == Class::Few {
             let tile = self.tile(first, positions.len(), &blocks);
             self.few.add(tile, FEW_CHUNK);
             return;
         }
         let size = self.tiling.rows.max(1);
-        let splits = self.tiling.splits && positions.len() <= self.tiling.some_rows();
-        let chunk = if splits { SOME_CHUNK } else { usize::MAX };
+        let chunk = match class == Class::Some && self.tiling.splits {
+            true => SOME_CHUNK.max(blocks.len().div_ceil(MOST_CHUNKS)),
+            false => usize::MAX,
+        };
         let end = self.positions.len();
         for row in (first..end).step_by(size) {
             let tile = self.tile(row, size.min(end - row), &blocks);
