@@ -305,6 +305,23 @@ fn a_failed_step_fails_its_requests_and_nothing_else() {
 }
 
 #[test]
+fn a_lost_device_fails_all_requests_and_takes_no_more() {
+    let engines = Engines::default();
+    let backend = engines.backend();
+    let control = backend.control();
+    let engine = engines.start_on(backend);
+    ask(&engine, &small());
+    control.lose();
+    let requests = (0..40).map(|_| small().max_tokens(30).0).collect();
+    for stream in engine.submit_all(requests).expect("submitted") {
+        assert!(matches!(collect(stream), Err(GenerateError::Engine(_))));
+    }
+    settle(&engine);
+    assert!(engine.gauges().failed);
+    assert!(try_ask(&engine, &small()).is_err(), "nothing is taken any more");
+}
+
+#[test]
 fn texts_end_where_they_should() {
     let engine = Engines::default().start();
     let whole = ask(&engine, &small().max_tokens(40));

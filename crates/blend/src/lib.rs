@@ -24,4 +24,4 @@ mod stages;
 pub use layout::{DocumentRegion, Layout, Region};
 pub use repairs::Repairs;
 pub use rule::Rule;
-pub use selection::{Observed, Pass, Selection};
+pub use selection::{HEADS, Observed, Pass, Selection};

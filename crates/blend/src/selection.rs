@@ -3,6 +3,8 @@
 //! A state machine of three states. It asks for probes or one comparison until its budget is spent, then it is
 //! done; it terminates, because every answer spends a part of the budget. It never runs anything itself.
 //!
+//! `query` spends its first tokens on the heads of all documents, and probes with those repaired.
+//!
 //! The budget is the ratio of the tokens of documents that are not exact. When it is nothing or everything, no
 //! pass is asked for, whatever the strategy. Candidates behind the question row have a budget of their own. They
 //! are chosen by `deviation` where that is the rule, and as heads otherwise, since the question row can't see them.
@@ -17,6 +19,10 @@ use crate::{
     rank,
     stages::{self, Asker, Stage},
 };
+
+/// Tokens at the beginning of every document that the `query` strategy repairs whatever the question attends to.
+/// Measured at 15 % (table in `crates/bench/README.md`).
+pub const HEADS: usize = 4;
 
 /// Whose attention a probe adds up.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,14 +119,27 @@ impl Selection {
             Strategy::Deviation if !(settled && self.behind.is_settled()) => State::Comparing {
                 layer: rule.check_layer as usize,
             },
-            Strategy::Query | Strategy::Auto if !settled => State::Probing(Probing {
-                stages: stages::stages(self.seen.room(), rule.rounds, rule.hops),
-                at: 0,
-                newest: Vec::new(),
-                attention: Vec::new(),
-            }),
+            Strategy::Query | Strategy::Auto if !settled => {
+                self.choose_heads();
+                State::Probing(Probing {
+                    stages: stages::stages(self.seen.room(), rule.rounds, rule.hops),
+                    at: 0,
+                    newest: Vec::new(),
+                    attention: Vec::new(),
+                })
+            }
             _ => return self.finish(),
         };
+    }
+
+    /// Spends up to half of the budget on the first [`HEADS`] tokens of every document. What they attended to alone is
+    /// furthest from what they see in the prompt, and the question hardly looks at them, so no probe would find them.
+    fn choose_heads(&mut self) {
+        let heads = self.seen.heads();
+        let first = heads.iter().filter(|&&score| -score < HEADS as f64).count();
+        let count = first.min(self.seen.room() / 2);
+        let chosen = rank::best(&heads, self.seen.chosen(), count);
+        self.seen.choose(&chosen);
     }
 
     /// The pass to run now; the same until it is answered.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use medley_kv::{Position, Prompt, Ratio, Segment, Strategy};
 
 use crate::{
-    DocumentRegion, Layout, Observed, Pass, Repairs, Rule, Selection,
+    DocumentRegion, HEADS, Layout, Observed, Pass, Repairs, Rule, Selection,
     prompts::{document, random, text},
 };
 
@@ -269,11 +269,18 @@ fn rounds_and_hops_follow_the_obvious_implementation() {
         let (rounds, hops) = (rng.u8(1..4), rng.u8(..3));
         let rule = rule(Strategy::Query, rng.f64(), rounds, hops);
         let budget = rule.ratio.of(22);
-        let mut chosen = BTreeSet::new();
         let (mut newest, mut question) = (Vec::new(), Vec::new());
         let settled = budget == 22;
+        // The documents' beginnings, token by token, as far as half of the budget goes.
+        let beginnings =
+            (0..HEADS as u32).flat_map(|token| [(1, 6), (7, 9), (16, 7)].map(|(at, len)| (at, len, token)));
+        let heads = beginnings.filter(|(_, len, token)| token < len);
+        let heads = heads.map(|(at, _, token)| Position(at + token)).take(budget / 2);
+        let mut chosen: BTreeSet<_> = heads.collect();
+        let first = chosen.len();
         for stage in 1..=usize::from(rounds + hops) {
-            let share = (budget * stage).div_ceil(usize::from(rounds + hops)) - chosen.len();
+            let share =
+                ((budget - first) * stage).div_ceil(usize::from(rounds + hops)) - (chosen.len() - first);
             if share == 0 || settled {
                 continue;
             }
@@ -389,10 +396,10 @@ fn a_question_row_inside_a_document_is_repaired_in_every_pass() {
     };
     assert_eq!(
         (repaired.as_slice(), observed),
-        (&set([14])[..], Observed::Question)
+        (&set([1, 14])[..], Observed::Question)
     );
     selection.feed_scores(&[vec![0, 0, 0, 9, 0, 0, 0, 0, 9, 0], vec![1, 9, 0, 99]]);
-    assert_eq!(selection.next(), Pass::Done(Repairs::new(set([4, 9, 12, 14]))));
+    assert_eq!(selection.next(), Pass::Done(Repairs::new(set([1, 4, 9, 14]))));
 }
 
 #[test]
@@ -454,18 +461,18 @@ fn a_question_row_inside_an_exact_document_is_repaired_in_every_pass() {
         document(&[1, 5, 5, 5, 5], &[6; 3]),
     ];
     let layout = Layout::new(&Prompt::new(segments).expect("a prompt"));
-    let mut selection = Selection::new(&layout, rule(Strategy::Query, 0.5, 1, 1));
+    let mut selection = Selection::new(&layout, rule(Strategy::Query, 0.75, 1, 1));
     for passes in 0..2 {
         let Pass::Probe { repaired, .. } = selection.next() else {
             panic!("no probe")
         };
         assert_eq!(
             (repaired.len(), repaired.last()),
-            (passes + 1, Some(&Position(7)))
+            (passes + 2, Some(&Position(7)))
         );
         selection.feed_scores(&[vec![0, 9, 0, 8], Vec::new()]);
     }
-    assert_eq!(selection.next(), Pass::Done(Repairs::new(set([2, 4, 7]))));
+    assert_eq!(selection.next(), Pass::Done(Repairs::new(set([1, 2, 4, 7]))));
 }
 
 #[test]
