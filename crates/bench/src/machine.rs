@@ -16,8 +16,8 @@ pub struct Machine {
     pub cpu: String,
     /// Processors that this process may use.
     pub cores: usize,
-    /// The commit of the working tree in the current folder, with `+` if it has changes; elsewhere what `GIT_COMMIT`
-    /// says, or `unknown`.
+    /// What `GIT_COMMIT` says, for binaries that run where they were not built; else the commit of the working tree in the
+    /// current folder, with `+` if it has changes, or `unknown`.
     pub commit: String,
 }
 
@@ -28,8 +28,9 @@ impl Machine {
         Self {
             cpu: processor(&cpuinfo).unwrap_or("unknown").to_owned(),
             cores: thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
-            commit: commit()
-                .or_else(|| std::env::var("GIT_COMMIT").ok())
+            commit: std::env::var("GIT_COMMIT")
+                .ok()
+                .or_else(commit)
                 .unwrap_or_else(|| "unknown".to_owned()),
         }
     }
