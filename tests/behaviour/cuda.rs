@@ -6,11 +6,10 @@ use std::sync::Arc;
 use medley_backend::{Backend, Batch, Draw, Part, PartKind, Row, Sequence};
 use medley_backend_mistralrs::{ComputeDevice, LoadOptions, ModelSource, PoolSize, load};
 use medley_engine::Engine;
-use medley_generate::Generate;
 use medley_kv::{BlendMode, PageId, Position, Segment, SlotId, Strategy, TokenId, pages_for};
 
 use crate::exactness::greedy;
-use crate::harness::{Ask, SMALL, ask, collect, document, fetched, model_on, text};
+use crate::harness::{Ask, SMALL, ask, document, fetched, live, model_on, text};
 
 /// Files of models beside the small one that are compared if they are there.
 const OTHERS: [&str; 2] = [
@@ -228,25 +227,6 @@ fn ratio_one_equals_exact_within_rounding_for_every_rule() {
     println!("ratio 1 and exact: logits at most {worst:.1e} of the largest apart");
 }
 
-/// Other requests before and beside the target.
-fn live(engine: &Engine, rng: &mut fastrand::Rng, target: &Ask) -> Vec<f32> {
-    let other = |rng: &mut fastrand::Rng| {
-        let order: Vec<u64> = (0..rng.usize(1..3)).map(|_| rng.u64(0..7)).collect();
-        let strategy = [Strategy::Query, Strategy::Heads, Strategy::Deviation][rng.usize(0..3)];
-        Ask::new(prompt(&order))
-            .strategy(strategy)
-            .max_tokens(rng.usize(1..4))
-    };
-    let beside: Vec<_> = (0..rng.usize(0..4))
-        .map(|_| engine.submit(other(rng).0).expect("submitted"))
-        .collect();
-    let answer = ask(engine, target);
-    for stream in beside {
-        collect(stream).expect("answered");
-    }
-    answer.first_logits().to_vec()
-}
-
 #[test]
 #[ignore = "needs a CUDA device"]
 fn prefill_has_the_same_bits_after_any_history() {
@@ -278,7 +258,7 @@ fn prefill_has_the_same_bits_after_any_history() {
         for _ in 0..21 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let at = seed as usize % targets.len();
-            let logits = live(&engine, &mut rng, &targets[at]);
+            let logits = live(&engine, &mut rng, &targets[at], prompt);
             let apart = difference(&logits, &expected[at]);
             assert!(logits == expected[at], "seed {seed}, target {at}: {apart} apart");
             seed += 1;

@@ -1,10 +1,8 @@
 //! The promises on the small real model.
 
-use medley_engine::Engine;
-use medley_generate::Generate;
 use medley_kv::{BlendMode, Segment, Strategy};
 
-use crate::harness::{Ask, ask, collect, distance, document, small_model, text};
+use crate::harness::{Ask, ask, distance, document, live, small_model, text};
 
 fn prompt(order: &[u64]) -> Vec<Segment> {
     let documents = order.iter().map(|&seed| document(seed, 40 + 9 * seed as usize));
@@ -40,27 +38,6 @@ fn ratio_one_equals_exact_within_rounding_for_every_rule() {
     }
 }
 
-/// Other requests before and beside the target: some finish, some are abandoned.
-fn live(engine: &Engine, rng: &mut fastrand::Rng, target: &Ask) -> Vec<f32> {
-    let other = |rng: &mut fastrand::Rng| {
-        let order: Vec<u64> = (0..rng.usize(1..3)).map(|_| rng.u64(0..7)).collect();
-        let strategy = [Strategy::Query, Strategy::Heads, Strategy::Deviation][rng.usize(0..3)];
-        Ask::new(prompt(&order))
-            .strategy(strategy)
-            .max_tokens(rng.usize(1..4))
-    };
-    let beside: Vec<_> = (0..rng.usize(0..3))
-        .map(|_| engine.submit(other(rng).0).expect("submitted"))
-        .collect();
-    let answer = ask(engine, target);
-    for stream in beside {
-        if rng.bool() {
-            collect(stream).expect("answered");
-        }
-    }
-    answer.first_logits().to_vec()
-}
-
 #[test]
 fn prefill_has_the_same_bits_after_any_history() {
     let targets = [
@@ -87,7 +64,7 @@ fn prefill_has_the_same_bits_after_any_history() {
         for round in 0..17 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let at = seed as usize % targets.len();
-            let logits = live(&engine, &mut rng, &targets[at]);
+            let logits = live(&engine, &mut rng, &targets[at], prompt);
             assert!(
                 logits == expected[at],
                 "seed {seed}, round {round} with {step_rows} rows a step"
@@ -107,6 +84,7 @@ fn decoded_alone_the_text_is_the_same_after_any_history() {
             &engine,
             &mut fastrand::Rng::with_seed(seed),
             &Ask::new(prompt(&[seed, 1])).max_tokens(2),
+            prompt,
         );
         assert_eq!(ask(&engine, &target).tokens, expected, "seed {seed}");
     }

@@ -171,3 +171,30 @@ pub fn collect(mut stream: EventStream) -> Result<Answer, GenerateError> {
     }
     panic!("the stream ended without a last event")
 }
+
+/// Logits of `target`'s first token, with other requests over the documents of `prompt` before and beside it: some finish,
+/// some are abandoned.
+pub fn live(
+    engine: &dyn Generate,
+    rng: &mut fastrand::Rng,
+    target: &Ask,
+    prompt: impl Fn(&[u64]) -> Vec<Segment>,
+) -> Vec<f32> {
+    let other = |rng: &mut fastrand::Rng| {
+        let order: Vec<u64> = (0..rng.usize(1..3)).map(|_| rng.u64(0..7)).collect();
+        let strategy = [Strategy::Query, Strategy::Heads, Strategy::Deviation][rng.usize(0..3)];
+        Ask::new(prompt(&order))
+            .strategy(strategy)
+            .max_tokens(rng.usize(1..4))
+    };
+    let beside: Vec<_> = (0..rng.usize(0..3))
+        .map(|_| engine.submit(other(rng).0).expect("submitted"))
+        .collect();
+    let answer = ask(engine, target);
+    for stream in beside {
+        if rng.bool() {
+            collect(stream).expect("answered");
+        }
+    }
+    answer.first_logits().to_vec()
+}
