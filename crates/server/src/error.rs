@@ -68,7 +68,7 @@ pub(crate) enum ApiError {
     /// The request does not fit into the KV pool; `param` is what would have to be less.
     #[error(
         "{what} need KV memory for {} tokens, each part counted in whole pages of {PAGE_TOKENS}, and the server has memory \
-         for {}: {instead}, or have the server started with a larger `--host-cache-size`",
+         for {}: {instead}, or have the server started with a larger `--host-cache-size` (on a GPU `--gpu-memory-utilization`)",
         needed * PAGE_TOKENS,
         pages * PAGE_TOKENS
     )]

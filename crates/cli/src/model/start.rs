@@ -171,7 +171,7 @@ fn end_of_text(info: &ModelInfo, tokenizer: &Tokenizer) -> Arc<[TokenId]> {
 fn refused(error: LoadError, choice: &Choice, config: &ModelConfig, source: &str) -> anyhow::Error {
     let origin = match &error {
         LoadError::Hub { .. } => return error.into(),
-        LoadError::Pool(_) if matches!(super::resolve(config.device), ComputeDevice::Cuda(_)) => {
+        LoadError::Pool(_) if matches!(super::device::resolve(config.device), ComputeDevice::Cuda(_)) => {
             let origin = Origin::Flag("gpu-memory-utilization");
             return Misconfigured::new(&origin, format!("{source}: {error}")).into();
         }
