@@ -126,6 +126,16 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Whether the device is what can't be used, and not the model.
+    pub fn concerns_device(&self) -> bool {
+        match self {
+            Self::Device(_) => true,
+            #[cfg(feature = "cuda")]
+            Self::Cuda(_) => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn config(key: impl Into<String>, problem: impl ToString) -> Self {
         Self::Config {
             key: key.into(),

@@ -169,6 +169,10 @@ fn end_of_text(info: &ModelInfo, tokenizer: &Tokenizer) -> Arc<[TokenId]> {
 
 /// A model that can't be loaded is a configuration that can't be run, except where the network failed.
 fn refused(error: LoadError, choice: &Choice, config: &ModelConfig, source: &str) -> anyhow::Error {
+    if error.concerns_device() {
+        let reason = format!("{:#}", anyhow::Error::from(error));
+        return Misconfigured::new(&Origin::Flag("device"), reason).into();
+    }
     let origin = match &error {
         LoadError::Hub { .. } => return error.into(),
         LoadError::Pool(_) if matches!(super::device::resolve(config.device), ComputeDevice::Cuda(_)) => {
