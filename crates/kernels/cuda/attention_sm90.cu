@@ -28,6 +28,7 @@
 #include <cuda_bf16.h>
 #include <stdint.h>
 
+#include "numbers.cuh"
 #include "parts.cuh"
 
 namespace {
@@ -96,10 +97,6 @@ struct Layout {
 static_assert(Layout<128>::BYTES == 203136 && Layout<64>::BYTES == 171520, "keep the text on top up to date");
 
 // ---------------------------------------------------------------------------------------------- shared memory, barriers
-
-__device__ __forceinline__ uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
 
 __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
@@ -395,13 +392,7 @@ __device__ __forceinline__ void load_tasks(const AttentionArgs& args, unsigned c
 // of the 16, and of 8 columns 2t and 2t + 1.
 
 __device__ __forceinline__ float2 unpack(uint32_t pair) {
-  return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
-}
-
-__device__ __forceinline__ uint32_t pack(float low, float high) {
-  uint32_t pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
+  return make_float2(low(pair), high(pair));
 }
 
 __device__ __forceinline__ float power2(float x) {
