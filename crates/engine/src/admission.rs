@@ -285,7 +285,8 @@ mod tests {
     #[test]
     fn what_is_left_of_a_prefix_is_nothing_or_a_piece() {
         for (pages, rows, smallest, kept) in [
-            (2, 130, 97, 1),
+            (2, 170, 97, 1),
+            (2, 130, 97, 0),
             (2, 128, 97, 2),
             (3, 300, 97, 3),
             (1, 70, 97, 0),
