@@ -1,11 +1,14 @@
 //! A document's tokens and anchor.
 
-use std::sync::Arc;
+use std::{num::NonZeroUsize, panic, sync::Arc, thread};
 
 use medley_kv::{Document, TokenId};
 
 use super::{Body, ComposeError, Composer, DocumentInput, anchor};
 use crate::Specials;
+
+/// Bytes of text for which a thread of its own pays: some milliseconds of tokenising.
+const THREAD_BYTES: usize = 8 << 10;
 
 impl Composer {
     /// The document as prompts hold it. `path` says where it stands in the request, such as `documents[2]`, or is
@@ -40,14 +43,41 @@ impl Composer {
         })
     }
 
+    /// Long documents are tokenised side by side: beside a GPU's prefill, tokenising one after the other is slow.
     pub(super) fn compose_documents(
         &self,
         documents: &[DocumentInput],
     ) -> Result<Vec<Document>, ComposeError> {
-        let numbered = documents.iter().enumerate();
-        numbered
-            .map(|(index, document)| self.compose_document(document, &format!("documents[{index}]")))
-            .collect()
+        let bytes: usize = documents.iter().map(DocumentInput::bytes).sum();
+        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let threads = cores.min(documents.len()).min(bytes / THREAD_BYTES).max(1);
+        self.compose_on(threads, documents)
+    }
+
+    /// The documents, composed by so many threads; the first error if there are several.
+    fn compose_on(&self, threads: usize, documents: &[DocumentInput]) -> Result<Vec<Document>, ComposeError> {
+        let compose = |first: usize, documents: &[DocumentInput]| -> Result<Vec<Document>, ComposeError> {
+            let numbered = (first..).zip(documents);
+            numbered
+                .map(|(index, document)| self.compose_document(document, &format!("documents[{index}]")))
+                .collect()
+        };
+        if threads <= 1 {
+            return compose(0, documents);
+        }
+        let each = documents.len().div_ceil(threads);
+        let composed: Vec<_> = thread::scope(|scope| {
+            let shares = documents.chunks(each).enumerate();
+            let running: Vec<_> = shares
+                .map(|(share, documents)| scope.spawn(move || compose(share * each, documents)))
+                .collect();
+            let finished = running.into_iter().map(|thread| thread.join());
+            finished
+                .map(|result| result.unwrap_or_else(|panicked| panic::resume_unwind(panicked)))
+                .collect()
+        });
+        let composed: Result<Vec<_>, _> = composed.into_iter().collect();
+        composed.map(|shares| shares.concat())
     }
 
     /// A document that stands inside a prompt between separators, taken as it is.
@@ -65,5 +95,41 @@ fn render(title: &str, text: &str) -> String {
         title.to_owned()
     } else {
         format!("{title}{text}\n\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::composer::{Body, ComposeError, DocumentInput, tests::composer};
+
+    fn document(text: String) -> DocumentInput {
+        DocumentInput {
+            id: None,
+            title: None,
+            body: Body::Text(text),
+            context: None,
+        }
+    }
+
+    #[test]
+    fn documents_side_by_side_are_those_one_after_the_other() {
+        let composer = composer();
+        let documents: Vec<_> = (0..13).map(|i| document("abc de ".repeat(i * 7))).collect();
+        let alone = composer.compose_on(1, &documents);
+        for threads in [2, 3, 5, 13] {
+            assert_eq!(composer.compose_on(threads, &documents), alone);
+        }
+    }
+
+    #[test]
+    fn the_first_of_several_errors_is_told() {
+        let composer = composer();
+        let mut documents: Vec<_> = (0..9).map(|_| document("a".to_owned())).collect();
+        for bad in [3, 7] {
+            documents[bad].body = Body::Tokens(vec![u32::MAX]);
+        }
+        let path = |result: Result<_, ComposeError>| result.expect_err("bad ids").to_string();
+        assert!(path(composer.compose_on(1, &documents)).contains("documents[3]"));
+        assert!(path(composer.compose_on(4, &documents)).contains("documents[3]"));
     }
 }

@@ -31,6 +31,17 @@ pub struct DocumentInput {
     pub context: Option<String>,
 }
 
+impl DocumentInput {
+    /// Bytes of text that have to be tokenised.
+    pub(super) fn bytes(&self) -> usize {
+        let body = match &self.body {
+            Body::Text(text) => text.len(),
+            Body::Tokens(_) => 0,
+        };
+        body + self.context.as_ref().map_or(0, String::len)
+    }
+}
+
 /// What a completion request's prompt is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletionInput {

@@ -9,7 +9,7 @@ use crate::{
 const BOS: TokenId = TokenId(0);
 const SEPARATOR: &str = " # # ";
 
-fn composer() -> Composer {
+pub(super) fn composer() -> Composer {
     Composer::new(byte_level_tokenizer(), &Anchor::Bos, Some(SEPARATOR)).expect("composer")
 }
 
