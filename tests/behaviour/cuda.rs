@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use medley_backend::{Backend, Batch, Draw, Part, PartKind, Row, Sequence};
-use medley_backend_mistralrs::{ComputeDevice, LoadOptions, ModelSource, PoolSize, load};
+use medley_backend_mistralrs::ComputeDevice;
 use medley_engine::Engine;
 use medley_kv::{BlendMode, PageId, Position, Segment, SlotId, Strategy, TokenId, pages_for};
 
-use crate::exactness::greedy;
-use crate::harness::{Ask, SMALL, ask, document, fetched, live, model_on, text};
+use crate::exactness::{exact, greedy};
+use crate::harness::{Ask, SMALL, ask, distance, document, fetched, live, loaded, model_on, text};
 
 /// Files of models beside the small one that are compared if they are there.
 const OTHERS: [&str; 2] = [
@@ -24,13 +24,7 @@ const CLEAR: f64 = 0.1;
 const ROUNDING: f32 = 3e-2;
 
 fn backend(model: &str, device: ComputeDevice) -> Box<dyn Backend> {
-    let options = LoadOptions {
-        device,
-        pool: PoolSize::Pages(40),
-        ..LoadOptions::default()
-    };
-    let loaded = load(&ModelSource::Gguf(fetched(model)), &options);
-    loaded.expect("the model loads").backend
+    loaded(model, device, 40).backend
 }
 
 /// Rows of one sequence on its own pages, which begin at `page`.
@@ -63,12 +57,6 @@ fn random(seed: u64, count: usize, vocab: usize) -> Vec<u32> {
     (0..count).map(|_| rng.u32(10..vocab as u32)).collect()
 }
 
-fn logits(backend: &mut dyn Backend, tokens: &[u32]) -> Vec<Vec<f32>> {
-    let mut batch = Batch::default();
-    sequence(&mut batch, 0, tokens);
-    backend.run(&batch).expect("it runs").logits
-}
-
 /// The best tokens with their probabilities, best first.
 fn best(logits: &[f32]) -> [(usize, f64); 2] {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -82,9 +70,7 @@ fn best(logits: &[f32]) -> [(usize, f64); 2] {
 
 /// Largest difference over the largest logit.
 fn difference(a: &[f32], b: &[f32]) -> f32 {
-    let most = b.iter().fold(0.0f32, |most, l| most.max(l.abs()));
-    let pairs = a.iter().zip(b).map(|(a, b)| (a - b).abs());
-    pairs.fold(0.0, |most, d| if d > most || d.is_nan() { d } else { most }) / most
+    distance(a, b) / b.iter().fold(0.0, |most: f32, l| most.max(l.abs()))
 }
 
 /// Teacher-forced on recorded greedy text: of two models of one family the same, as their tokens are the same.
@@ -95,7 +81,7 @@ fn follows_the_cpu(model: &str, recorded: &str) {
     for (text, (prompt, said)) in greedy(recorded).into_iter().enumerate() {
         let said = said.iter().map(|step| step[0].0);
         let tokens: Vec<u32> = prompt.into_iter().chain(said).collect();
-        let (ours, theirs) = (logits(&mut *device, &tokens), logits(&mut *cpu, &tokens));
+        let (ours, theirs) = (exact(&mut *device, &tokens, 0), exact(&mut *cpu, &tokens, 0));
         for (i, (a, b)) in ours.iter().zip(&theirs).enumerate() {
             worst = worst.max(difference(a, b));
             let [(token, p1), (_, p2)] = best(b);
@@ -131,7 +117,7 @@ fn a_sequence_has_the_same_bits_whatever_shares_the_call() {
     let vocab = device.vocab();
     for len in [1, 3, 64, 65, 200, 513] {
         let tokens = random(len as u64, len, vocab);
-        let alone = logits(&mut *device, &tokens);
+        let alone = exact(&mut *device, &tokens, 0);
         for others in [1, 40, 300, 1200] {
             let mut batch = Batch::default();
             sequence(&mut batch, 12, &random(99, others, vocab));

@@ -6,11 +6,11 @@
 use std::{path::Path, process::Command, sync::Arc};
 
 use medley_backend::{Backend, Batch, Part, PartKind, Row, Sequence};
-use medley_backend_mistralrs::{LoadOptions, ModelSource, PoolSize, load};
+use medley_backend_mistralrs::ComputeDevice;
 use medley_kv::{PageId, Position, SlotId, TokenId, pages_for};
 use serde_json::Value;
 
-use crate::harness::{SECOND, SMALL, fetched};
+use crate::harness::{SECOND, SMALL, fetched, loaded};
 
 /// Probabilities of llama.cpp closer than this say nothing about who is right.
 const CLEAR: f64 = 0.1;
@@ -20,17 +20,11 @@ const TOLERANCE: f64 = 1e-3;
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 
 fn backend(model: &str) -> Box<dyn Backend> {
-    let options = LoadOptions {
-        pool: PoolSize::Pages(20),
-        ..LoadOptions::default()
-    };
-    load(&ModelSource::Gguf(fetched(model)), &options)
-        .expect("the model loads")
-        .backend
+    loaded(model, ComputeDevice::Cpu, 20).backend
 }
 
 /// Logits of exact mode behind every token from `first` on.
-fn exact(backend: &mut dyn Backend, tokens: &[u32], first: usize) -> Vec<Vec<f32>> {
+pub fn exact(backend: &mut dyn Backend, tokens: &[u32], first: usize) -> Vec<Vec<f32>> {
     let pages: Arc<[PageId]> = (0..pages_for(tokens.len()) as u32).map(PageId).collect();
     let row = |(i, &token): (usize, &u32)| Row {
         sequence: 0,

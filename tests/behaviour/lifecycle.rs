@@ -5,12 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use medley_backend::{Backend, BackendError, Batch, Outcome, fake::FakeBackend};
+use medley_backend::{Backend, Batch, fake::FakeBackend};
 use medley_engine::Engine;
 use medley_generate::{Event, FinishReason, Generate, GenerateError, SubmitError};
-use medley_kv::{BlendMode, KvGeometry, Strategy, TokenId};
+use medley_kv::{BlendMode, Strategy, TokenId};
 
-use crate::harness::{Ask, Engines, ask, ask_all, collect, document, document_behind, text, try_ask, words};
+use crate::harness::{
+    Ask, Engines, Through, ask, ask_all, collect, document, document_behind, text, try_ask, words,
+};
 
 fn small() -> Ask {
     Ask::new(vec![text(1, 10), document(2, 100), document(3, 90), text(4, 10)])
@@ -199,39 +201,18 @@ fn more_tokens_than_the_pool_holds_are_clamped() {
     );
 }
 
-/// A backend that shows every batch to a watcher before it runs it.
-struct Watched<W>(FakeBackend, W);
-
-impl<W: FnMut(&Batch) + Send> Backend for Watched<W> {
-    fn geometry(&self) -> KvGeometry {
-        self.0.geometry()
-    }
-
-    fn vocab(&self) -> usize {
-        self.0.vocab()
-    }
-
-    fn pages(&self) -> usize {
-        self.0.pages()
-    }
-
-    fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
-        (self.1)(batch);
-        self.0.run(batch)
-    }
-}
-
 #[test]
 fn a_warm_request_does_not_wait_for_other_requests_documents() {
     let engines = Engines::default().with(|e| e.pages = 4000);
     // For every call, the positions whose logits were asked for.
     let calls = Arc::new(Mutex::new(Vec::new()));
     let noted = calls.clone();
-    let note = move |batch: &Batch| {
+    let note = move |backend: &mut FakeBackend, batch: &Batch| {
         let positions = batch.logits.iter().map(|&row| batch.rows[row].position.0);
         noted.lock().expect("a lock").push(positions.collect());
+        backend.run(batch)
     };
-    let engine = engines.start_on(Watched(engines.backend(), note));
+    let engine = engines.start_on(Through(engines.backend(), note));
     let warm = small().max_tokens(1);
     ask(&engine, &warm);
     let cold = |seed| Ask::new(vec![text(9, 3), document(seed, 3000), text(seed, 3)]).max_tokens(1);
@@ -263,11 +244,12 @@ fn a_warm_request_does_not_wait_for_other_requests_documents() {
 fn a_panic_in_a_step_fails_its_requests_and_nothing_else() {
     let engines = Engines::default();
     let mut calls = 0;
-    let panic = move |_: &Batch| {
+    let panic = move |backend: &mut FakeBackend, batch: &Batch| {
         calls += 1;
         assert!(calls != 2, "on purpose");
+        backend.run(batch)
     };
-    let engine = engines.start_on(Watched(engines.backend(), panic));
+    let engine = engines.start_on(Through(engines.backend(), panic));
     let failed = try_ask(&engine, &small()).expect("submitted");
     assert!(matches!(failed, Err(GenerateError::Engine(_))));
     settle(&engine);

@@ -5,41 +5,24 @@ use std::{
     time::Instant,
 };
 
-use medley_backend::{Backend, BackendError, Batch, Outcome, fake::FakeBackend};
-use medley_kv::{KvGeometry, Timing};
+use medley_backend::{Backend, Batch, fake::FakeBackend};
+use medley_kv::Timing;
 
-use crate::harness::{Ask, Engines, ask, document, text};
-
-/// A backend that notes how long each call took, in milliseconds.
-struct Timed(FakeBackend, Arc<Mutex<Vec<f64>>>);
-
-impl Backend for Timed {
-    fn geometry(&self) -> KvGeometry {
-        self.0.geometry()
-    }
-
-    fn vocab(&self) -> usize {
-        self.0.vocab()
-    }
-
-    fn pages(&self) -> usize {
-        self.0.pages()
-    }
-
-    fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
-        let started = Instant::now();
-        let outcome = self.0.run(batch);
-        let took = started.elapsed().as_secs_f64() * 1e3;
-        self.1.lock().expect("a lock").push(took);
-        outcome
-    }
-}
+use crate::harness::{Ask, Engines, Through, ask, document, text};
 
 /// The durations of a cold and of a warm request on one document, and those of the calls of the cold one.
 fn cold_and_warm(instructions: usize, tokens: usize) -> (Timing, Timing, Vec<f64>) {
     let engines = Engines::default().with(|e| e.config.step_rows = 512);
     let calls = Arc::new(Mutex::new(Vec::new()));
-    let engine = engines.start_on(Timed(engines.backend(), calls.clone()));
+    let noted = calls.clone();
+    let time = move |backend: &mut FakeBackend, batch: &Batch| {
+        let started = Instant::now();
+        let outcome = backend.run(batch);
+        let took = started.elapsed().as_secs_f64() * 1e3;
+        noted.lock().expect("a lock").push(took);
+        outcome
+    };
+    let engine = engines.start_on(Through(engines.backend(), time));
     let asked = Ask::new(vec![text(1, instructions), document(2, tokens), text(3, 4)]).max_tokens(1);
     let cold = ask(&engine, &asked);
     let calls = calls.lock().expect("a lock").clone();

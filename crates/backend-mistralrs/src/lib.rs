@@ -42,7 +42,7 @@ pub use cpu::CpuBackend;
 pub use cuda::CudaBackend;
 pub use error::LoadError;
 pub use info::ModelInfo;
-pub use load::{Loaded, load};
+pub use load::{Loaded, Opened, load, open};
 pub use options::{ComputeDevice, HubOptions, LoadOptions, PoolSize};
 pub use progress::{Progress, ProgressFn, terminal_progress};
 #[cfg(feature = "cuda")]
@@ -55,7 +55,5 @@ pub fn check_cuda(ordinal: usize) -> Result<(), LoadError> {
     #[cfg(feature = "cuda")]
     return Ok(medley_kernels::cuda::Device::check(ordinal)?);
     #[cfg(not(feature = "cuda"))]
-    Err(LoadError::Device(format!(
-        "this build has no CUDA, so device {ordinal} can't be used"
-    )))
+    Err(load::no_cuda(ordinal))
 }

@@ -1,6 +1,6 @@
 //! From a source to a model that runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use medley_backend::Backend;
 
@@ -25,8 +25,21 @@ pub struct Loaded {
     pub tokenizer: TokenizerSource,
 }
 
-/// Loads a model. Files of the hub are downloaded once and kept in the hub's cache.
-pub fn load(source: &ModelSource, options: &LoadOptions) -> Result<Loaded, LoadError> {
+/// A model whose files hold together and whose numbers are known. Its weights are still to be read.
+pub struct Opened {
+    config: Config,
+    name: String,
+    quantisation: String,
+    parameters: u64,
+    eos_tokens: Vec<u32>,
+    /// The files that decide the model's results, in a fixed order.
+    files: Vec<PathBuf>,
+    tensors: Box<dyn Tensors>,
+    tokenizer: TokenizerSource,
+}
+
+/// Opens a model. Files of the hub are downloaded once and kept in the hub's cache.
+pub fn open(source: &ModelSource, options: &LoadOptions) -> Result<Opened, LoadError> {
     let local;
     let source = match source {
         ModelSource::Hub { id, file } => {
@@ -36,8 +49,8 @@ pub fn load(source: &ModelSource, options: &LoadOptions) -> Result<Loaded, LoadE
         local => local,
     };
     match source {
-        ModelSource::Gguf(path) => load_gguf(path, options),
-        ModelSource::Folder(path) => load_folder(path, options),
+        ModelSource::Gguf(path) => open_gguf(path, options),
+        ModelSource::Folder(path) => open_folder(path, options),
         ModelSource::Hub { id, .. } => Err(LoadError::Repository {
             id: id.clone(),
             problem: "it was not resolved to files".to_owned(),
@@ -45,92 +58,94 @@ pub fn load(source: &ModelSource, options: &LoadOptions) -> Result<Loaded, LoadE
     }
 }
 
-/// What a format says beside its tensors.
-struct Description {
-    config: Config,
-    name: String,
-    quantisation: String,
-    parameters: u64,
-    fingerprint: [u8; 32],
-    eos_tokens: Vec<u32>,
+/// Opens a model and reads its weights.
+pub fn load(source: &ModelSource, options: &LoadOptions) -> Result<Loaded, LoadError> {
+    open(source, options)?.load(options)
 }
 
-fn load_gguf(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
+fn open_gguf(path: &Path, options: &LoadOptions) -> Result<Opened, LoadError> {
     let mut gguf = Gguf::open(path)?;
     let config = gguf.config(options.max_model_len)?;
     let (tokenizer, eos_tokens) = gguf.tokenizer(config.vocab)?;
-    let description = Description {
+    Ok(Opened {
         config,
         name: gguf.name().unwrap_or_else(|| stem(path)),
         quantisation: gguf.quantisation(),
         parameters: gguf.parameters(),
-        fingerprint: fingerprint([path])?,
         eos_tokens,
-    };
-    finish(description, &mut gguf.into_tensors(), tokenizer, options)
+        files: vec![path.to_owned()],
+        tensors: Box::new(gguf.into_tensors()),
+        tokenizer,
+    })
 }
 
-fn load_folder(path: &Path, options: &LoadOptions) -> Result<Loaded, LoadError> {
+fn open_folder(path: &Path, options: &LoadOptions) -> Result<Opened, LoadError> {
     let folder = Folder::open(path)?;
     let config = folder.config(options.max_model_len)?;
-    let description = Description {
-        eos_tokens: folder.eos_tokens(config.vocab)?,
-        config,
+    Ok(Opened {
         name: stem(path),
         quantisation: folder.quantisation(),
         parameters: folder.parameters(),
-        fingerprint: fingerprint(folder.files())?,
-    };
-    let tokenizer = folder.tokenizer()?;
-    let mut tensors = folder.into_tensors(&description.config)?;
-    finish(description, &mut tensors, tokenizer, options)
+        eos_tokens: folder.eos_tokens(config.vocab)?,
+        files: folder.files().into_iter().map(Path::to_owned).collect(),
+        tokenizer: folder.tokenizer()?,
+        tensors: Box::new(folder.into_tensors(&config)?),
+        config,
+    })
 }
 
-fn finish(
-    description: Description,
-    tensors: &mut dyn Tensors,
-    tokenizer: TokenizerSource,
-    options: &LoadOptions,
-) -> Result<Loaded, LoadError> {
-    let Description {
-        config,
-        name,
-        quantisation,
-        parameters,
-        fingerprint,
-        eos_tokens,
-    } = description;
-    let length = options
-        .max_model_len
-        .map_or(config.context, |limit| limit.min(config.context));
-    let report = |progress| {
-        options
-            .progress
-            .iter()
-            .for_each(|told: &crate::ProgressFn| told(Progress::clone(&progress)));
-    };
-    let mut info = ModelInfo {
-        name,
-        architecture: config.architecture,
-        context_length: length,
-        vocab: config.vocab,
-        parameters,
-        weights_bytes: 0,
-        quantisation,
-        fingerprint,
-        rope: config.rope.describe(),
-        recipe: String::new(),
-        eos_tokens,
-    };
-    let started = start(config, tensors, length, options, &report)?;
-    (info.weights_bytes, info.recipe) = (started.weights_bytes, started.recipe);
-    let backend = started.backend;
-    tracing::info!(model = %info.name, parameters, pages = backend.pages(), recipe = %info.recipe, "loaded");
-    Ok(Loaded {
-        backend,
-        info,
-        tokenizer,
-    })
+impl Opened {
+    /// Longest sequence that the model was made for, in tokens.
+    pub fn context_length(&self) -> usize {
+        self.config.context
+    }
+
+    /// Decoder layers.
+    pub fn layers(&self) -> usize {
+        self.config.layers
+    }
+
+    /// Reads the weights.
+    pub fn load(mut self, options: &LoadOptions) -> Result<Loaded, LoadError> {
+        let config = self.config;
+        let length = options
+            .max_model_len
+            .map_or(config.context, |limit| limit.min(config.context));
+        let report = |progress| {
+            options
+                .progress
+                .iter()
+                .for_each(|told: &crate::ProgressFn| told(Progress::clone(&progress)));
+        };
+        let mut info = ModelInfo {
+            name: self.name,
+            architecture: config.architecture,
+            context_length: length,
+            vocab: config.vocab,
+            parameters: self.parameters,
+            weights_bytes: 0,
+            quantisation: self.quantisation,
+            fingerprint: fingerprint(self.files.iter().map(PathBuf::as_path))?,
+            rope: config.rope.describe(),
+            recipe: String::new(),
+            eos_tokens: self.eos_tokens,
+        };
+        let started = start(config, &mut *self.tensors, length, options, &report)?;
+        (info.weights_bytes, info.recipe) = (started.weights_bytes, started.recipe);
+        let backend = started.backend;
+        tracing::info!(
+            model = %info.name,
+            parameters = info.parameters,
+            pages = backend.pages(),
+            recipe = %info.recipe,
+            "loaded"
+        );
+        Ok(Loaded {
+            backend,
+            info,
+            tokenizer: self.tokenizer,
+        })
+    }
 }
 
 /// A backend, and what can be said of it only now.
@@ -157,40 +172,27 @@ fn start(
                 backend: Box::new(CpuBackend::new(decoder, pages, options.threads)?),
             })
         }
-        ComputeDevice::Cuda(ordinal) => start_cuda(ordinal, config, tensors, length, options, report),
+        #[cfg(feature = "cuda")]
+        ComputeDevice::Cuda(ordinal) => {
+            let origin = crate::cuda::Origin::Tensors(tensors, report);
+            let backend = crate::CudaBackend::new(ordinal, config, origin, options.pool, length)?;
+            Ok(Started {
+                weights_bytes: backend.weights_bytes(),
+                recipe: backend.recipe(),
+                backend: Box::new(backend),
+            })
+        }
+        #[cfg(not(feature = "cuda"))]
+        ComputeDevice::Cuda(ordinal) => Err(no_cuda(ordinal)),
     }
 }
 
-#[cfg(feature = "cuda")]
-fn start_cuda(
-    ordinal: usize,
-    config: Config,
-    tensors: &mut dyn Tensors,
-    length: usize,
-    options: &LoadOptions,
-    report: &dyn Fn(Progress),
-) -> Result<Started, LoadError> {
-    let origin = crate::cuda::Origin::Tensors(tensors, report);
-    let backend = crate::CudaBackend::new(ordinal, config, origin, options.pool, length)?;
-    Ok(Started {
-        weights_bytes: backend.weights_bytes(),
-        recipe: backend.recipe(),
-        backend: Box::new(backend),
-    })
-}
-
+/// What a build without CUDA says of CUDA device `ordinal`.
 #[cfg(not(feature = "cuda"))]
-fn start_cuda(
-    ordinal: usize,
-    _config: Config,
-    _tensors: &mut dyn Tensors,
-    _length: usize,
-    _options: &LoadOptions,
-    _report: &dyn Fn(Progress),
-) -> Result<Started, LoadError> {
-    Err(LoadError::Device(format!(
+pub(crate) fn no_cuda(ordinal: usize) -> LoadError {
+    LoadError::Device(format!(
         "this build has no CUDA, so device {ordinal} can't be used; build with `--features cuda`"
-    )))
+    ))
 }
 
 /// Changes whenever a result may differ in its last bits.

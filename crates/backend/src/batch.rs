@@ -99,6 +99,15 @@ impl Scores {
     /// The factor that turns a mass into its integer.
     pub const ONE: f64 = (1u64 << 32) as f64;
 
+    /// A mass of zero for each slot of each part that is a document.
+    pub fn zeros(parts: &[Part]) -> Self {
+        let zeros = |part: &Part| match part.kind {
+            PartKind::Document { .. } => vec![0; part.len],
+            PartKind::Prefix | PartKind::Overlay { .. } => Vec::new(),
+        };
+        Self(parts.iter().map(zeros).collect())
+    }
+
     /// Adds another part of the same probe.
     pub fn add(&mut self, other: &Self) {
         if self.0.is_empty() {
@@ -124,6 +133,12 @@ pub struct Outcome {
 }
 
 impl Batch {
+    /// Scores of zero for every probe.
+    pub fn empty_scores(&self) -> Vec<Scores> {
+        let of = |probe: &Probe| Scores::zeros(&self.sequences[probe.sequence].parts);
+        self.probes.iter().map(of).collect()
+    }
+
     /// Checks what every implementation relies on; `pages` is the pool's size, `vocab` the number of token ids.
     pub fn check(&self, pages: usize, vocab: usize) -> Result<(), BackendError> {
         let fail = |message: String| Err(BackendError::Invalid(message));

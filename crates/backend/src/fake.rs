@@ -35,7 +35,7 @@ pub use control::{FakeControl, RowCounts};
 
 use medley_kv::KvGeometry;
 
-use crate::{Backend, BackendError, Batch, Depth, Deviation, Outcome, PartKind, Probe, Scores, Sequence};
+use crate::{Backend, BackendError, Batch, Depth, Deviation, Outcome, Probe, Scores, Sequence};
 use fold::SequenceRows;
 use hash::mix;
 use slots::{Slots, State};
@@ -147,15 +147,7 @@ impl FakeBackend {
                 probe.sequence
             )));
         };
-        let mut scores = Scores(
-            parts
-                .iter()
-                .map(|part| match part.kind {
-                    PartKind::Document { .. } => vec![0; part.len],
-                    _ => Vec::new(),
-                })
-                .collect(),
-        );
+        let mut scores = Scores::zeros(parts);
         for asker in &probe.rows {
             let (row, value) = (&batch.rows[asker.row], computed[asker.row].value);
             if row.sequence != probe.sequence {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use medley_backend::{
-    Backend,
+    Backend, BackendError, Batch, Outcome,
     fake::{FakeBackend, FakeConfig},
 };
 use medley_engine::{Engine, EngineConfig};
 use medley_generate::TokenText;
-use medley_kv::{Document, Namespace, Segment, Source, TokenId};
+use medley_kv::{Document, KvGeometry, Namespace, Segment, Source, TokenId};
 
 const VOCAB: usize = 256;
 /// Where documents of tests are computed behind.
@@ -70,6 +70,30 @@ impl Engines {
     pub fn start_on(&self, backend: impl Backend + 'static) -> Engine {
         let letters = Letters((b'a'..=b'z').collect());
         Engine::start(Box::new(backend), self.config.clone(), Arc::new(letters)).expect("a thread")
+    }
+}
+
+/// A fake backend whose calls go through a closure.
+pub struct Through<F>(pub FakeBackend, pub F);
+
+impl<F> Backend for Through<F>
+where
+    F: FnMut(&mut FakeBackend, &Batch) -> Result<Outcome, BackendError> + Send,
+{
+    fn geometry(&self) -> KvGeometry {
+        self.0.geometry()
+    }
+
+    fn vocab(&self) -> usize {
+        self.0.vocab()
+    }
+
+    fn pages(&self) -> usize {
+        self.0.pages()
+    }
+
+    fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
+        (self.1)(&mut self.0, batch)
     }
 }
 

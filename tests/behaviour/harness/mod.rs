@@ -6,8 +6,8 @@ mod real;
 mod server;
 
 pub use asking::{Answer, Ask, RULES, ask, ask_all, collect, distance, live, try_ask};
-pub use fake::{Engines, document, document_behind, text, words};
+pub use fake::{Engines, Through, document, document_behind, text, words};
 #[cfg(feature = "cuda")]
 pub use real::model_on;
-pub use real::{SECOND, SMALL, fetched, small_model, small_model_with_words};
+pub use real::{SECOND, SMALL, fetched, loaded, small_model, small_model_with_words};
 pub use server::{SEPARATOR, Server, at_once};

@@ -73,7 +73,8 @@ fn small(pages: usize) -> Loaded {
     loaded(SMALL, ComputeDevice::Cpu, pages)
 }
 
-fn loaded(name: &str, device: ComputeDevice, pages: usize) -> Loaded {
+/// The model of this file on a device, with so many pages.
+pub fn loaded(name: &str, device: ComputeDevice, pages: usize) -> Loaded {
     let options = LoadOptions {
         device,
         pool: PoolSize::Pages(pages),

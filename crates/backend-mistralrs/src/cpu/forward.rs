@@ -8,7 +8,6 @@ use medley_kernels::cpu::attention::PartView;
 use medley_kv::TokenId;
 
 use super::CpuBackend;
-use super::probe;
 use super::scratch::keep_rows;
 use crate::rows::{self, Rows};
 use crate::views::PartNumbers;
@@ -16,7 +15,7 @@ use crate::views::PartNumbers;
 impl CpuBackend {
     /// Runs a checked batch.
     pub(super) fn forward(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
-        let scores = probe::empty_scores(batch);
+        let scores = batch.empty_scores();
         if batch.rows.is_empty() {
             return Ok(Outcome {
                 scores,

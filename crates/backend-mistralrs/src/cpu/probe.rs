@@ -1,6 +1,6 @@
 //! Probes: how much attention chosen rows pay to every document token.
 
-use medley_backend::{Batch, PartKind, Probe, Scores};
+use medley_backend::{Batch, Probe, Scores};
 use medley_kernels::cpu::attention::{Attention, MassRow};
 use medley_kernels::cpu::pool::Threads;
 
@@ -12,19 +12,6 @@ pub(super) struct Attended<'a> {
     /// Log-sum-exp of every row and head, `[rows, heads]`; empty if nothing is probed.
     pub lse: &'a [f32],
     pub threads: &'a Threads,
-}
-
-/// Scores of zero for every probe: a mass for each slot of each document part.
-pub(super) fn empty_scores(batch: &Batch) -> Vec<Scores> {
-    let zeros = |probe: &Probe| {
-        let parts = batch.sequences[probe.sequence].parts.iter();
-        Scores(
-            parts
-                .map(|part| vec![0; if is_document(&part.kind) { part.len } else { 0 }])
-                .collect(),
-        )
-    };
-    batch.probes.iter().map(zeros).collect()
 }
 
 impl Attended<'_> {
@@ -55,8 +42,4 @@ impl Attended<'_> {
         };
         placed.map(mass_row).collect()
     }
-}
-
-fn is_document(kind: &PartKind) -> bool {
-    matches!(kind, PartKind::Document { .. })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use medley_backend::{BackendError, Batch, Depth, Outcome, PartKind, Scores};
+use medley_backend::{BackendError, Batch, Depth, Outcome, Scores};
 use medley_kernels::cuda::CudaError;
 use medley_kernels::cuda::attention::Layer as AttentionLayer;
 use medley_kernels::cuda::gemm::Order;
@@ -15,7 +15,7 @@ use super::step::{Attending, Step};
 impl CudaBackend {
     /// Runs a checked batch.
     pub(super) fn forward(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
-        let scores = empty_scores(batch);
+        let scores = batch.empty_scores();
         if batch.rows.is_empty() {
             return Ok(Outcome {
                 scores,
@@ -272,19 +272,6 @@ impl CudaBackend {
         self.device.download(distances, &mut found)?;
         Ok(found)
     }
-}
-
-/// Scores of zero for every probe: a mass for each slot of each document part.
-fn empty_scores(batch: &Batch) -> Vec<Scores> {
-    let zeros = |probe: &medley_backend::Probe| {
-        let parts = batch.sequences[probe.sequence].parts.iter();
-        let zeros = |part: &medley_backend::Part| match part.kind {
-            PartKind::Document { .. } => vec![0; part.len],
-            PartKind::Prefix | PartKind::Overlay { .. } => Vec::new(),
-        };
-        Scores(parts.map(zeros).collect())
-    };
-    batch.probes.iter().map(zeros).collect()
 }
 
 fn failure(error: &CudaError) -> BackendError {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Tensor};
-use medley_backend_mistralrs::{Architecture, LoadError, Loaded, ModelSource, TokenizerSource, load};
+use medley_backend_mistralrs::{Architecture, LoadError, Loaded, ModelSource, TokenizerSource, load, open};
 
 use crate::reference;
 use crate::sequences::{self, Pages, distance, tokens};
@@ -30,6 +30,26 @@ fn logits(loaded: &mut Loaded, text: &[u32]) -> Vec<Vec<f32>> {
         .run(&sequences::prefill(&pages, text))
         .unwrap()
         .logits
+}
+
+#[test]
+fn an_opened_model_says_its_size_before_its_weights_are_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = Tiny::new("llama", false, 3);
+    let (path, folder) = (
+        directory.path().join("tiny.gguf"),
+        directory.path().join("folder"),
+    );
+    std::fs::create_dir(&folder).unwrap();
+    model.write_gguf(&path, GgmlDType::F32);
+    model.write_folder(&folder, 1);
+    for source in [ModelSource::Gguf(path), ModelSource::Folder(folder)] {
+        let opened = open(&source, &options(8)).unwrap();
+        let size = (opened.context_length(), opened.layers());
+        let loaded = opened.load(&options(8)).unwrap();
+        let layers = loaded.backend.geometry().layers as usize;
+        assert_eq!(size, (loaded.info.context_length, layers));
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use medley_kv::{PageId, Position, SlotId, TokenId, pages_for};
 
 use super::*;
-use crate::{Mask, Part, ProbeRow, Row};
+use crate::{Mask, Part, PartKind, ProbeRow, Row};
 
 fn backend() -> FakeBackend {
     FakeBackend::new(FakeConfig {

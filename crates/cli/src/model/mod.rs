@@ -1,7 +1,6 @@
 //! From the configuration to a running engine.
 
 mod device;
-mod peek;
 #[cfg(feature = "cuda")]
 mod random;
 mod source;

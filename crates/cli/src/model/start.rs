@@ -5,7 +5,7 @@ use std::{cell::RefCell, sync::Arc};
 use anyhow::{Context, Result};
 use medley_backend::Backend;
 use medley_backend_mistralrs::{
-    ComputeDevice, LoadError, LoadOptions, Loaded, ModelInfo, PoolSize, Progress, ProgressFn, load,
+    ComputeDevice, LoadError, LoadOptions, Loaded, ModelInfo, PoolSize, Progress, ProgressFn, open,
 };
 use medley_engine::{Engine, EngineConfig};
 use medley_generate::Generate;
@@ -13,7 +13,6 @@ use medley_kv::{Namespace, PAGE_TOKENS, Source, TokenId};
 use medley_prompt::{Anchor, Composer, Tokenizer};
 
 use super::{
-    peek::{Size, peek},
     source::Choice,
     text::{Bytes, tokenizer},
     vocabulary,
@@ -64,8 +63,6 @@ pub struct Running {
 pub fn start(choice: &Choice, config: &ModelConfig, separator: Option<&str>) -> Result<Running> {
     let source = choice.present(config)?;
     let device = super::device::resolve(config.device);
-    let size = peek(&source);
-    check_size(config, size)?;
     let options = LoadOptions {
         device,
         pool: pool(device, config),
@@ -74,13 +71,11 @@ pub fn start(choice: &Choice, config: &ModelConfig, separator: Option<&str>) -> 
         progress: Some(progress()),
         ..LoadOptions::default()
     };
-    let loaded = load(&source, &options).map_err(|e| refused(e, choice, config, &source.to_string()))?;
-    // What the header did not say.
-    let size = Size {
-        context: Some(loaded.info.context_length),
-        layers: Some(loaded.backend.geometry().layers as usize),
-    };
-    check_size(config, size)?;
+    let refuse = |e| refused(e, device, choice, config, &source.to_string());
+    let opened = open(&source, &options).map_err(refuse)?;
+    check_length(config.limits.max_model_len.as_ref(), opened.context_length())?;
+    check_layer(&config.blend.check_layer, opened.layers())?;
+    let loaded = opened.load(&options).map_err(refuse)?;
     run(loaded, device, choice, config, separator)
 }
 
@@ -168,14 +163,20 @@ fn end_of_text(info: &ModelInfo, tokenizer: &Tokenizer) -> Arc<[TokenId]> {
 }
 
 /// A model that can't be loaded is a configuration that can't be run, except where the network failed.
-fn refused(error: LoadError, choice: &Choice, config: &ModelConfig, source: &str) -> anyhow::Error {
+fn refused(
+    error: LoadError,
+    device: ComputeDevice,
+    choice: &Choice,
+    config: &ModelConfig,
+    source: &str,
+) -> anyhow::Error {
     if error.concerns_device() {
         let reason = format!("{:#}", anyhow::Error::from(error));
         return Misconfigured::new(&Origin::Flag("device"), reason).into();
     }
     let origin = match &error {
         LoadError::Hub { .. } => return error.into(),
-        LoadError::Pool(_) if matches!(super::device::resolve(config.device), ComputeDevice::Cuda(_)) => {
+        LoadError::Pool(_) if device != ComputeDevice::Cpu => {
             let origin = Origin::Flag("gpu-memory-utilization");
             return Misconfigured::new(&origin, format!("{source}: {error}")).into();
         }
@@ -196,15 +197,9 @@ fn refused(error: LoadError, choice: &Choice, config: &ModelConfig, source: &str
     Misconfigured::new(origin, reason).into()
 }
 
-/// Refuses settings that exceed what is known of the model.
-fn check_size(config: &ModelConfig, size: Size) -> Result<(), Misconfigured> {
-    check_length(config.limits.max_model_len.as_ref(), size.context)?;
-    check_layer(&config.blend.check_layer, size.layers)
-}
-
-fn check_length(asked: Option<&Asked<usize>>, context: Option<usize>) -> Result<(), Misconfigured> {
-    match (asked, context) {
-        (Some(Asked { value, origin }), Some(context)) if *value > context => Err(Misconfigured::new(
+fn check_length(asked: Option<&Asked<usize>>, context: usize) -> Result<(), Misconfigured> {
+    match asked {
+        Some(Asked { value, origin }) if *value > context => Err(Misconfigured::new(
             origin,
             format!("the model's context is {context} tokens, less than {value}"),
         )),
@@ -213,20 +208,18 @@ fn check_length(asked: Option<&Asked<usize>>, context: Option<usize>) -> Result<
 }
 
 /// A model of one layer has none to compare: only who asks for it is told.
-fn check_layer(asked: &Asked<u32>, layers: Option<usize>) -> Result<(), Misconfigured> {
-    match layers {
-        Some(layers) if asked.value as usize >= layers && !matches!(asked.origin, Origin::Default(_)) => {
-            Err(Misconfigured::new(
-                &asked.origin,
-                format!(
-                    "`{}` is not a layer to compare: this model's are 1 to {}",
-                    asked.value,
-                    layers.saturating_sub(1)
-                ),
-            ))
-        }
-        _ => Ok(()),
+fn check_layer(asked: &Asked<u32>, layers: usize) -> Result<(), Misconfigured> {
+    if (asked.value as usize) < layers || matches!(asked.origin, Origin::Default(_)) {
+        return Ok(());
     }
+    Err(Misconfigured::new(
+        &asked.origin,
+        format!(
+            "`{}` is not a layer to compare: this model's are 1 to {}",
+            asked.value,
+            layers.saturating_sub(1)
+        ),
+    ))
 }
 
 /// Tokens that prompt and answer may have: no more than the KV memory of `pages` holds.
@@ -276,30 +269,26 @@ mod tests {
             value: 9000,
             origin: Origin::Flag("max-model-len"),
         };
-        let refused = check_length(Some(&asked), Some(8192))
+        let refused = check_length(Some(&asked), 8192)
             .expect_err("too long")
             .to_string();
         assert!(refused.starts_with("--max-model-len: "), "{refused}");
-        assert_eq!(check_length(Some(&asked), Some(9000)), Ok(()));
-        assert_eq!(check_length(Some(&asked), None), Ok(()));
-        assert_eq!(check_length(None, Some(1)), Ok(()));
+        assert_eq!(check_length(Some(&asked), 9000), Ok(()));
+        assert_eq!(check_length(None, 1), Ok(()));
     }
 
     #[test]
     fn a_check_layer_that_the_model_has_not_is_refused_where_it_was_given() {
         let asked = |value, origin| Asked { value, origin };
         let flag = |value| asked(value, Origin::Flag("blend-check-layer"));
-        let refused = check_layer(&flag(30), Some(30))
-            .expect_err("too deep")
-            .to_string();
+        let refused = check_layer(&flag(30), 30).expect_err("too deep").to_string();
         assert!(
             refused.starts_with("--blend-check-layer: ") && refused.contains("1 to 29"),
             "{refused}"
         );
-        assert_eq!(check_layer(&flag(29), Some(30)), Ok(()));
-        assert_eq!(check_layer(&flag(99), None), Ok(()));
+        assert_eq!(check_layer(&flag(29), 30), Ok(()));
         let default = asked(1, Origin::Default("blend-check-layer"));
-        assert_eq!(check_layer(&default, Some(1)), Ok(()));
+        assert_eq!(check_layer(&default, 1), Ok(()));
     }
 
     #[test]
