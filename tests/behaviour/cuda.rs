@@ -76,12 +76,12 @@ fn difference(a: &[f32], b: &[f32]) -> f32 {
 /// Teacher-forced on recorded greedy text: of two models of one family the same, as their tokens are the same.
 fn follows_the_cpu(model: &str, recorded: &str) {
     let mut cpu = backend(model, ComputeDevice::Cpu);
-    let mut device = backend(model, ComputeDevice::Cuda(0));
+    let mut gpu = backend(model, ComputeDevice::Cuda(0));
     let (mut clear, mut worst) = (0, 0.0f32);
     for (text, (prompt, said)) in greedy(recorded).into_iter().enumerate() {
         let said = said.iter().map(|step| step[0].0);
         let tokens: Vec<u32> = prompt.into_iter().chain(said).collect();
-        let (ours, theirs) = (exact(&mut *device, &tokens, 0), exact(&mut *cpu, &tokens, 0));
+        let (ours, theirs) = (exact(&mut *gpu, &tokens, 0), exact(&mut *cpu, &tokens, 0));
         for (i, (a, b)) in ours.iter().zip(&theirs).enumerate() {
             worst = worst.max(difference(a, b));
             let [(token, p1), (_, p2)] = best(b);
@@ -113,18 +113,18 @@ fn the_device_chooses_the_cpu_s_tokens() {
 #[test]
 #[ignore = "needs a CUDA device"]
 fn a_sequence_has_the_same_bits_whatever_shares_the_call() {
-    let mut device = backend(SMALL, ComputeDevice::Cuda(0));
-    let vocab = device.vocab();
+    let mut gpu = backend(SMALL, ComputeDevice::Cuda(0));
+    let vocab = gpu.vocab();
     for len in [1, 3, 64, 65, 200, 513] {
         let tokens = random(len as u64, len, vocab);
-        let alone = exact(&mut *device, &tokens, 0);
+        let alone = exact(&mut *gpu, &tokens, 0);
         for others in [1, 40, 300, 1200] {
             let mut batch = Batch::default();
             sequence(&mut batch, 12, &random(99, others, vocab));
             let first = batch.rows.len();
             sequence(&mut batch, 0, &tokens);
             batch.logits.retain(|&row| row >= first);
-            let together = device.run(&batch).expect("it runs").logits;
+            let together = gpu.run(&batch).expect("it runs").logits;
             assert!(alone == together, "{len} tokens beside {others} others");
         }
     }
@@ -133,8 +133,8 @@ fn a_sequence_has_the_same_bits_whatever_shares_the_call() {
 #[test]
 #[ignore = "needs a CUDA device"]
 fn the_device_draws_the_tokens_that_its_logits_give() {
-    let mut device = backend(SMALL, ComputeDevice::Cuda(0));
-    let vocab = device.vocab();
+    let mut gpu = backend(SMALL, ComputeDevice::Cuda(0));
+    let vocab = gpu.vocab();
     let mut rng = fastrand::Rng::with_seed(3);
     let (mut drawn, mut other) = (0, 0);
     for (temperature, top_k, top_p) in [
@@ -160,7 +160,7 @@ fn the_device_draws_the_tokens_that_its_logits_give() {
             at: rng.f64(),
         };
         batch.draws = (0..batch.rows.len()).map(draw).collect();
-        let outcome = device.run(&batch).expect("it runs");
+        let outcome = gpu.run(&batch).expect("it runs");
         for ((draw, logits), token) in batch.draws.iter().zip(&outcome.logits).zip(&outcome.drawn) {
             drawn += 1;
             // Masses are rounded from f32 on the device: a draw at the very edge of a token may go to the next one.

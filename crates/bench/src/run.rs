@@ -96,15 +96,20 @@ pub(crate) fn greedy(
         prompt,
         blend,
         cache_salt: None,
-        sampling: Sampling {
-            temperature: 0.0,
-            ..Sampling::default()
-        },
+        sampling: greedily(),
         max_tokens,
         stop: Vec::new(),
         stop_tokens,
         logprobs: None,
         capture: Capture::default(),
+    }
+}
+
+/// Takes the most likely token, always.
+pub(crate) fn greedily() -> Sampling {
+    Sampling {
+        temperature: 0.0,
+        ..Sampling::default()
     }
 }
 
