@@ -35,8 +35,8 @@ namespace {
 
 constexpr int TILE_ROWS = 128;
 constexpr int WARPGROUP = 128;
-constexpr int CONSUMER_WARPS = TILE_ROWS / 16;
-constexpr int THREADS = WARPGROUP + CONSUMER_WARPS * 32;
+constexpr int CONSUMERS = TILE_ROWS / 16 * 32;
+constexpr int THREADS = WARPGROUP + CONSUMERS;
 constexpr int BOX_COLUMNS = 64;
 constexpr int BOX_BYTES = PAGE * BOX_COLUMNS * 2;
 
@@ -102,6 +102,8 @@ __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
+// Every lane that touched what a barrier guards arrives itself: as fast as one lane for its warp, and tools that look
+// for races follow it.
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
@@ -317,14 +319,13 @@ __device__ __forceinline__ void load_blocks(const AttentionArgs& args, const CUt
           copy_positions(reinterpret_cast<int32_t*>(shared + L::LISTS) + ring.stage * PAGE, args.slot_positions + first,
                          hidden, lane);
         }
-        __syncwarp();
+        const uint32_t full = base + L::FULL + ring.stage * 8;
         if (lane == source) {
           Step& step = steps[ring.stage];
           step.kind = kind;
           step.turn = block.turn;
           step.first = block.first;
           step.hidden = block.hidden;
-          const uint32_t full = base + L::FULL + ring.stage * 8;
           barrier_arrive_expect(full, L::STAGE_BYTES);
           const uint32_t to = base + ring.stage * L::STAGE_BYTES;
 #pragma unroll
@@ -334,16 +335,16 @@ __device__ __forceinline__ void load_blocks(const AttentionArgs& args, const CUt
             const int row = ((int(block.page) * 2 + value) * args.kv_heads + kv_head) * PAGE;
             load_box(to + box * BOX_BYTES, map, column, row, full);
           }
+        } else {
+          barrier_arrive(full);
         }
         __syncwarp();
         ring.advance();
       }
     }
     barrier_wait(base + L::EMPTY + ring.stage * 8, ring.parity ^ 1);
-    if (lane == 0) {
-      steps[ring.stage].kind = KIND_END;
-      barrier_arrive(base + L::FULL + ring.stage * 8);
-    }
+    if (lane == 0) steps[ring.stage].kind = KIND_END;
+    barrier_arrive(base + L::FULL + ring.stage * 8);
     __syncwarp();
     ring.advance();
   }
@@ -684,10 +685,7 @@ __device__ __forceinline__ void consume(const AttentionArgs& args, unsigned char
                                        args.angles + int64_t(max(positions[1] - turn, 0)) * (DIM / 2)};
       rotate_queries<DIM>(fragments, queries, angles, args.interleaved != 0, lane);
     };
-    const auto release = [&](int stage) {
-      __syncwarp();
-      if (lane == 0) barrier_arrive(base + L::EMPTY + stage * 8);
-    };
+    const auto release = [&](int stage) { barrier_arrive(base + L::EMPTY + stage * 8); };
     const auto read_step = [&]() -> Step {
       barrier_wait(base + L::FULL + ring.stage * 8, ring.parity);
       return steps[ring.stage];
@@ -771,8 +769,7 @@ __device__ __forceinline__ void consume(const AttentionArgs& args, unsigned char
     } else {
       store_rows<DIM>(args, tile, task.kv_head, groups, stored_m, sums, softmax, queries, lane);
     }
-    __syncwarp();
-    if (lane == 0) barrier_arrive(base + L::TASK_EMPTY + tasks.stage * 8);
+    barrier_arrive(base + L::TASK_EMPTY + tasks.stage * 8);
   }
 }
 
@@ -784,12 +781,12 @@ __device__ __forceinline__ void attention(const AttentionArgs& args, const CUten
   if (threadIdx.x == 0) {
     if (base % 1024 != 0) __trap();
     for (int i = 0; i < L::STAGES; ++i) {
-      barrier_init(base + L::FULL + i * 8, 1);
-      barrier_init(base + L::EMPTY + i * 8, CONSUMER_WARPS);
+      barrier_init(base + L::FULL + i * 8, 32);
+      barrier_init(base + L::EMPTY + i * 8, CONSUMERS);
     }
     for (int i = 0; i < 2; ++i) {
       barrier_init(base + L::TASK_FULL + i * 8, 32);
-      barrier_init(base + L::TASK_EMPTY + i * 8, CONSUMER_WARPS);
+      barrier_init(base + L::TASK_EMPTY + i * 8, CONSUMERS);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -3,9 +3,6 @@
 // nvcc -gencode=arch=compute_90a,code=sm_90a -O3 -std=c++17 -o sm90_check sm90_check.cu
 // sm90_check [check | time | small | profile]...
 // small: little scenes, for compute-sanitizer; profile: a few launches, for ncu
-//
-// compute-sanitizer --tool racecheck reports hazards on the steps and lists of stages: it doesn't follow an arrival of
-// one lane that comes after a __syncwarp of all. With all lanes arriving at the barriers it reports none.
 #include "../attention_sm90.cu"
 
 #include <cuda_runtime.h>
