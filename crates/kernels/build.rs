@@ -6,13 +6,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A source and the devices that it is compiled for.
-const SOURCES: [(&str, &[&str]); 5] = [
+const SOURCES: [(&str, &[&str]); 6] = [
     ("ops", &PORTABLE),
     ("attention", &PORTABLE),
     ("decode", &PORTABLE),
     ("sample", &PORTABLE),
-    ("attention_sm90", &["arch=compute_90a,code=sm_90a"]),
+    ("attention_sm90", &HOPPER),
+    ("decode_sm90", &HOPPER),
 ];
+
+/// Machine code for H100 and H200 alone.
+const HOPPER: [&str; 1] = ["arch=compute_90a,code=sm_90a"];
 
 /// Machine code for A100 and H100/H200, and PTX that the driver compiles for other devices from 8.0 on.
 const PORTABLE: [&str; 3] = [

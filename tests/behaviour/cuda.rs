@@ -43,13 +43,11 @@ fn sequence(batch: &mut Batch, page: usize, tokens: &[u32]) {
             slot: SlotId::of(&pages, i),
         }));
     batch.logits.extend(first..batch.rows.len());
-    batch.sequences.push(Sequence {
-        parts: vec![Part {
-            pages,
-            len: tokens.len(),
-            kind: PartKind::Prefix,
-        }],
-    });
+    batch.sequences.push(Sequence::new(vec![Part {
+        pages,
+        len: tokens.len(),
+        kind: PartKind::Prefix,
+    }]));
 }
 
 fn random(seed: u64, count: usize, vocab: usize) -> Vec<u32> {

@@ -40,7 +40,7 @@ pub fn exact(backend: &mut dyn Backend, tokens: &[u32], first: usize) -> Vec<Vec
     }];
     let logits = (first..tokens.len()).collect();
     let batch = Batch {
-        sequences: vec![Sequence { parts }],
+        sequences: vec![Sequence::new(parts)],
         rows,
         logits,
         ..Batch::default()

@@ -4,11 +4,28 @@ use medley_kv::{Position, SlotId, TokenId};
 
 use crate::{BackendError, Draw, Part, PartKind};
 
-/// The parts that a sequence's rows attend to.
-#[derive(Clone, Debug, Default)]
+/// What a sequence's rows attend to, and the pass that they are a piece of.
+#[derive(Clone, Debug)]
 pub struct Sequence {
     /// In the order that sums run over them.
     pub parts: Vec<Part>,
+    /// Rows of the whole pass, however many of them are in this batch. The order of a row's sums may depend on it and on
+    /// the parts, which are then the same for every piece of the pass. [`ANY_LENGTH`] if it must depend on neither: where
+    /// a piece of the pass may be resident already, and parts grow from piece to piece.
+    pub pass_rows: usize,
+}
+
+/// Rows of a pass of which any piece may have run before: a prefix, a document.
+pub const ANY_LENGTH: usize = usize::MAX;
+
+impl Sequence {
+    /// Rows of a pass of any length against these parts.
+    pub fn new(parts: Vec<Part>) -> Self {
+        Self {
+            parts,
+            pass_rows: ANY_LENGTH,
+        }
+    }
 }
 
 /// One token to compute. Its query and key are rotated at `position`.
@@ -85,9 +102,6 @@ pub struct Batch {
     pub deviations: Vec<Deviation>,
     /// How far the rows run.
     pub depth: Depth,
-    /// Whether all rows belong to running streams, whose last bits may depend on what shares the call. All other rows'
-    /// must not.
-    pub streams_only: bool,
 }
 
 /// Attention mass in multiples of 2⁻³², per part of the probed sequence and slot; empty for parts that are no

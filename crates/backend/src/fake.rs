@@ -141,7 +141,7 @@ impl FakeBackend {
     }
 
     fn score(&self, batch: &Batch, probe: &Probe, computed: &[Computed]) -> Result<Scores, BackendError> {
-        let Some(Sequence { parts }) = batch.sequences.get(probe.sequence) else {
+        let Some(Sequence { parts, .. }) = batch.sequences.get(probe.sequence) else {
             return Err(BackendError::Invalid(format!(
                 "a probe of sequence {}",
                 probe.sequence

@@ -6,8 +6,7 @@
 //!
 //! **Invariant:** a row's results depend on its sequence's parts (as of this call) and on nothing else: not on
 //! which rows share the batch, nor on how a sequence's ascending rows are split over calls. This holds to the
-//! last bit, so answers do not depend on load. What an implementation can't hold to the last bit, it states. Batches of
-//! running streams alone ([`Batch::streams_only`]) are free of it: nothing of theirs is ever shared.
+//! last bit, so answers do not depend on load. What an implementation can't hold to the last bit, it states.
 //!
 //! The port knows nothing of requests, documents as text, selection rules or eviction.
 
@@ -16,7 +15,7 @@ mod draw;
 pub mod fake;
 mod part;
 
-pub use batch::{Batch, Depth, Deviation, Outcome, Probe, ProbeRow, Row, Scores, Sequence};
+pub use batch::{ANY_LENGTH, Batch, Depth, Deviation, Outcome, Probe, ProbeRow, Row, Scores, Sequence};
 pub use draw::{Draw, draw, most_likely};
 pub use part::{Mask, Part, PartKind};
 
@@ -47,12 +46,6 @@ pub trait Backend: Send {
 
     /// Pages in the pool. Pages are handed out by the caller; the backend only reads and writes them.
     fn pages(&self) -> usize;
-
-    /// Least rows of a piece, where a sequence's rows are spread over several calls: smaller pieces may sum in another
-    /// order, and the last bits would depend on how they were spread. Rows that are fewer altogether run in one call.
-    fn smallest_piece(&self) -> usize {
-        1
-    }
 
     /// Runs the batch to its end.
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError>;

@@ -133,17 +133,7 @@ enum Found {
     },
 }
 
-/// Lets go of resident pages until the rows that are left of a prefix are none, or enough to sum as they would in a whole
-/// prefix; so what is resident does not show in the result.
-fn leave_a_piece<T>(shared: &mut Vec<T>, rows: usize, smallest: usize) {
-    let left = |pages: usize| rows.saturating_sub(pages * PAGE_TOKENS);
-    while !shared.is_empty() && left(shared.len()) > 0 && left(shared.len()) < smallest {
-        shared.pop();
-    }
-}
-
-/// Admits a request or gives it back untouched. `computing` tells whether a document is already in computation;
-/// `smallest_piece` is the backend's.
+/// Admits a request or gives it back untouched. `computing` tells whether a document is already in computation.
 #[expect(clippy::result_large_err, reason = "the request is given back")]
 pub(crate) fn admit(
     queued: Queued,
@@ -151,7 +141,6 @@ pub(crate) fn admit(
     residency: &mut Residency,
     text: &Arc<dyn medley_generate::TokenText>,
     computing: impl Fn(&DocumentKey) -> bool,
-    smallest_piece: usize,
 ) -> Result<Admitted, Queued> {
     let request = &queued.request;
     let need = Need::of(request, config, residency.pool().total());
@@ -173,12 +162,10 @@ pub(crate) fn admit(
     } else {
         tokens.len()
     };
-    let mut shared = match need.plan {
+    let shared = match need.plan {
         Plan::Off => Vec::new(),
         _ => residency.prefix(&namespace, &tokens[..prefix_tokens]),
     };
-    let prefix_rows = if blended { prefix_tokens - 1 } else { prefix_tokens };
-    leave_a_piece(&mut shared, prefix_rows, smallest_piece);
     let started = || {
         let pairs = request.prompt.documents().zip(&keys).zip(&found);
         pairs
@@ -276,30 +263,4 @@ fn find(
         }
     };
     request.prompt.documents().enumerate().map(find).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::leave_a_piece;
-
-    #[test]
-    fn what_is_left_of_a_prefix_is_nothing_or_a_piece() {
-        for (pages, rows, smallest, kept) in [
-            (2, 170, 97, 1),
-            (2, 130, 97, 0),
-            (2, 128, 97, 2),
-            (3, 300, 97, 3),
-            (1, 70, 97, 0),
-            (2, 130, 1, 2),
-            (0, 10, 97, 0),
-        ] {
-            let mut shared = vec![(); pages];
-            leave_a_piece(&mut shared, rows, smallest);
-            assert_eq!(
-                shared.len(),
-                kept,
-                "{pages} pages of {rows} rows, pieces of {smallest}"
-            );
-        }
-    }
 }

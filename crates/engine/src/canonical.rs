@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use medley_backend::{Depth, Mask, Part, PartKind};
+use medley_backend::{ANY_LENGTH, Depth, Mask, Part, PartKind};
 use medley_kv::{DocumentKey, PageId, Position, SlotId, TokenId};
 use medley_store::Page;
 
-use crate::chunk::{Chunk, ChunkRow, Room};
+use crate::chunk::{Chunk, ChunkRow};
 
 /// A document in computation.
 pub(crate) struct Computation {
@@ -48,9 +48,9 @@ impl Computation {
     }
 
     /// Further rows, as there is room.
-    pub(crate) fn offer(&self, room: Room) -> Option<Chunk> {
+    pub(crate) fn offer(&self, room: usize) -> Option<Chunk> {
         let (a, total) = (self.anchor.len(), self.anchor.len() + self.tokens.len());
-        let end = self.done + room.take(total - self.done);
+        let end = total.min(self.done + room);
         if self.done == end {
             return None;
         }
@@ -88,6 +88,7 @@ impl Computation {
         }
         Some(Chunk {
             parts,
+            pass_rows: ANY_LENGTH,
             rows,
             depth: Depth::Full,
             ..Chunk::default()

@@ -11,25 +11,6 @@ pub(crate) struct ChunkRow {
     pub slot: SlotId,
 }
 
-/// Rows that a step has room for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
-    pub rows: usize,
-    /// Least rows of a piece of a pass: see [`medley_backend::Backend::smallest_piece`].
-    pub smallest: usize,
-}
-
-impl Room {
-    /// How many of the `left` rows of a pass run now: all, or a piece that leaves no less than one; or none.
-    pub(crate) fn take(self, left: usize) -> usize {
-        if left <= self.rows {
-            return left;
-        }
-        let piece = self.rows.min(left.saturating_sub(self.smallest));
-        if piece < self.smallest { 0 } else { piece }
-    }
-}
-
 /// What is wanted of a chunk's last row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Wanted {
@@ -52,6 +33,8 @@ pub(crate) enum Following {
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub parts: Vec<Part>,
+    /// Rows of the whole pass: see [`Sequence::pass_rows`].
+    pub pass_rows: usize,
     pub rows: Vec<ChunkRow>,
     pub depth: Depth,
     /// What is wanted of the last row.
@@ -105,7 +88,10 @@ impl<Owner> Assembly<Owner> {
             probe: !chunk.probe.is_empty(),
             deviations: chunk.deviations.len(),
         });
-        self.batch.sequences.push(Sequence { parts: chunk.parts });
+        self.batch.sequences.push(Sequence {
+            parts: chunk.parts,
+            pass_rows: chunk.pass_rows,
+        });
         let row = |r: ChunkRow| Row {
             sequence,
             token: r.token,
@@ -165,34 +151,5 @@ impl<Owner> Assembly<Owner> {
     /// Whose rows the batch holds.
     pub(crate) fn owners(self) -> impl Iterator<Item = Owner> {
         self.owners.into_iter().map(|s| s.owner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Room;
-
-    #[test]
-    fn no_piece_is_smaller_than_the_smallest() {
-        for smallest in [1, 5, 40] {
-            for left in 1..200 {
-                for rows in 0..220 {
-                    let taken = Room { rows, smallest }.take(left);
-                    assert!(taken <= rows.min(left), "{taken} of {left} into {rows}");
-                    let whole = taken == left;
-                    assert!(whole || taken == 0 || taken >= smallest && left - taken >= smallest);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn twice_the_smallest_piece_always_advances() {
-        for smallest in [1, 5, 40] {
-            for left in 1..300 {
-                let rows = 2 * smallest;
-                assert!(Room { rows, smallest }.take(left) > 0, "{left} left");
-            }
-        }
     }
 }

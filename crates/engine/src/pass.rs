@@ -1,13 +1,14 @@
 //! A pass: ascending rows of the overlay, run over as many steps as it takes.
 //!
-//! Splitting changes nothing: a row sees only positions up to its own, and those ran before it or with it.
+//! Splitting changes nothing: a row sees only positions up to its own, and those ran before it or with it. Every piece
+//! attends to the same parts, in which slots of rows that have not run yet lie behind everything that runs.
 
 use medley_backend::{Depth, Deviation, ProbeRow, Scores};
 use medley_blend::Observed;
 use medley_kv::{Position, TokenId};
 
 use crate::{
-    chunk::{Chunk, ChunkRow, Results, Room, Wanted},
+    chunk::{Chunk, ChunkRow, Results, Wanted},
     holdings::Holdings,
 };
 
@@ -96,12 +97,12 @@ impl Pass {
     /// Further rows, as there is room. `wanted` of the last row of the final pass.
     pub(crate) fn offer(
         &self,
-        room: Room,
+        room: usize,
         tokens: &[TokenId],
         holdings: &Holdings,
         wanted: Wanted,
     ) -> Option<Chunk> {
-        let end = self.done + room.take(self.rows.len() - self.done);
+        let end = self.rows.len().min(self.done + room);
         if self.done == end {
             return None;
         }
@@ -114,7 +115,8 @@ impl Pass {
             }
         };
         let mut chunk = Chunk {
-            parts: holdings.parts(holdings.prefix_len, &self.hidden, &self.rows[..end]),
+            parts: holdings.parts(holdings.prefix_len, &self.hidden, &self.rows),
+            pass_rows: self.rows.len(),
             rows: (self.done..end).map(row).collect(),
             ..Chunk::default()
         };

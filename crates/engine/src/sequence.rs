@@ -7,7 +7,7 @@
 //! **Invariant:** all pages that the sequence will ever need are reserved before it exists, so it never waits for
 //! memory and is never preempted.
 
-use medley_backend::Depth;
+use medley_backend::{ANY_LENGTH, Depth};
 use medley_blend::{Layout, Repairs, Selection};
 use medley_generate::{FinishReason, GenerateError};
 use medley_kv::{DocumentKey, Namespace, PAGE_TOKENS, Plan, Position, TokenId};
@@ -15,7 +15,7 @@ use medley_store::{DocumentLease, Residency};
 
 use crate::{
     account::Account,
-    chunk::{Chunk, ChunkRow, Following, Results, Room},
+    chunk::{Chunk, ChunkRow, Following, Results},
     holdings::Holdings,
     pass::Pass,
     voice::{Next, Voice},
@@ -122,11 +122,11 @@ impl Sequence {
     }
 
     /// Rows that can run now, as there is room.
-    pub(crate) fn offer(&self, room: Room) -> Option<Chunk> {
+    pub(crate) fn offer(&self, room: usize) -> Option<Chunk> {
         match &self.phase {
             Phase::Prefix { end } => {
                 let done = self.holdings.prefix_len;
-                self.offer_prefix(done + room.take(*end - done))
+                self.offer_prefix((done + room).min(*end))
             }
             Phase::Select { pass, .. } | Phase::Repair { pass } => {
                 pass.offer(room, &self.tokens, &self.holdings, self.voice.wanted())
@@ -147,6 +147,7 @@ impl Sequence {
         let last = self.account.plan != Plan::Blended && end == self.tokens.len();
         (!rows.is_empty()).then(|| Chunk {
             parts,
+            pass_rows: ANY_LENGTH,
             rows,
             depth: Depth::Full,
             wanted: last.then(|| self.voice.wanted()),
@@ -172,6 +173,7 @@ impl Sequence {
         };
         Chunk {
             parts,
+            pass_rows: 1,
             rows: vec![ChunkRow {
                 token,
                 position,

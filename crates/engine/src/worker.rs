@@ -21,7 +21,7 @@ use crate::{
     EngineConfig,
     admission::{self, Admitted, Queued},
     canonical::Computation,
-    chunk::{Assembly, Chunk, Results, Room},
+    chunk::{Assembly, Chunk, Results},
     sequence::Sequence,
     shared::Shared,
 };
@@ -160,9 +160,8 @@ impl Worker {
                 break;
             };
             let computing = |key: &DocumentKey| self.computing.iter().any(|c| c.key == *key);
-            let smallest = self.backend.smallest_piece();
             let (config, residency) = (&self.config, &mut self.residency);
-            match admission::admit(queued, config, residency, &self.text, computing, smallest) {
+            match admission::admit(queued, config, residency, &self.text, computing) {
                 Ok(admitted) => self.start(admitted),
                 Err(queued) if self.running.is_empty() => fail_unfit(&queued),
                 Err(queued) => {
@@ -221,20 +220,11 @@ impl Worker {
         } else {
             self.config.step_rows
         };
-        let smallest = self.backend.smallest_piece();
-        // A quarter of the budget must hold two pieces, so that documents advance too.
-        let budget = if smallest > 1 {
-            budget.max(8 * smallest)
-        } else {
-            budget
-        };
         let mut draft = Draft {
             left: streams,
-            smallest,
             batches: vec![Assembly::new(Depth::Full)],
         };
         self.add_sequences(&mut draft, true);
-        let streamed = draft.batches[0].rows();
         let documents = if self.computing.is_empty() {
             0
         } else {
@@ -246,7 +236,6 @@ impl Worker {
         for computation in &self.computing {
             draft.add(Owner::Document(computation.key), |room| computation.offer(room));
         }
-        draft.batches[0].batch.streams_only = draft.batches[0].rows() == streamed;
         draft.batches.retain(|b| b.rows() > 0);
         draft.batches
     }
@@ -330,20 +319,15 @@ fn run(backend: &mut dyn Backend, batch: &Batch) -> Result<Outcome, BackendError
 /// Batches in the making.
 struct Draft {
     left: usize,
-    smallest: usize,
     batches: Vec<Assembly<Owner>>,
 }
 
 impl Draft {
-    fn add(&mut self, owner: Owner, offer: impl FnOnce(Room) -> Option<Chunk>) {
+    fn add(&mut self, owner: Owner, offer: impl FnOnce(usize) -> Option<Chunk>) {
         if self.left == 0 {
             return;
         }
-        let room = Room {
-            rows: self.left,
-            smallest: self.smallest,
-        };
-        let Some(chunk) = offer(room) else { return };
+        let Some(chunk) = offer(self.left) else { return };
         self.left -= chunk.rows.len();
         match self.batches.iter_mut().find(|b| b.batch.depth == chunk.depth) {
             Some(batch) => batch.add(owner, chunk),

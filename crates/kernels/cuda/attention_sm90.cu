@@ -24,10 +24,10 @@
 //
 // Hidden slots get weight 0, and 0 * value has to be 0. So the pool must hold finite values only, beyond the end of a
 // part too; it starts as zeros and only finite values are written.
-#include <cuda.h>
 #include <cuda_bf16.h>
 #include <stdint.h>
 
+#include "hopper.cuh"
 #include "numbers.cuh"
 #include "parts.cuh"
 
@@ -35,6 +35,7 @@ namespace {
 
 constexpr int TILE_ROWS = 128;
 constexpr int WARPGROUP = 128;
+constexpr int WARPGROUP_ROWS = TILE_ROWS / 2;
 constexpr int CONSUMERS = TILE_ROWS / 16 * 32;
 constexpr int THREADS = WARPGROUP + CONSUMERS;
 constexpr int BOX_COLUMNS = 64;
@@ -98,33 +99,6 @@ static_assert(Layout<128>::BYTES == 203136 && Layout<64>::BYTES == 171520, "keep
 
 // ---------------------------------------------------------------------------------------------- shared memory, barriers
 
-__device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-
-// Every lane that touched what a barrier guards arrives itself: as fast as one lane for its warp, and tools that look
-// for races follow it.
-__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-__device__ __forceinline__ void barrier_arrive_expect(uint32_t barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
-  uint32_t done;
-  do {
-    asm volatile(
-        "{\n.reg .pred p;\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-        "selp.b32 %0, 1, 0, p;\n}"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-  } while (!done);
-}
-
 // 16 bytes from global to shared memory, zeros if not `wanted`.
 __device__ __forceinline__ void copy_async(uint32_t to, const void* from, bool wanted) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(wanted ? 16 : 0) : "memory");
@@ -137,27 +111,6 @@ __device__ __forceinline__ void touch(const void* p) {
   [[maybe_unused]] uint32_t unused;
   asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(unused) : "l"(p));
 }
-
-__device__ __forceinline__ void load_box(uint32_t to, const CUtensorMap* map, int column, int row, uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-          to),
-      "l"(map), "r"(column), "r"(row), "r"(barrier)
-      : "memory");
-}
-
-// Place in the ring of stages, and the parity of its current round.
-template <int STAGES>
-struct Ring {
-  int stage = 0;
-  uint32_t parity = 0;
-  __device__ __forceinline__ void advance() {
-    if (++stage == STAGES) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
 
 // Tiles and heads that a block of the grid takes one after the other. The direction changes from round to round: who
 // got the largest of one round gets the smallest of the next.
@@ -657,7 +610,7 @@ template <int DIM>
 __device__ __forceinline__ void consume(const AttentionArgs& args, unsigned char* shared, int warpgroup) {
   using L = Layout<DIM>;
   const int lane = threadIdx.x % 32;
-  const int first_m = warpgroup * 64 + threadIdx.x / 32 % 4 * 16;
+  const int first_m = warpgroup * WARPGROUP_ROWS + threadIdx.x / 32 % 4 * 16;
   const uint32_t base = shared_address(shared);
   const Step* steps = reinterpret_cast<const Step*>(shared + L::STEPS);
   const int32_t* lists = reinterpret_cast<const int32_t*>(shared + L::LISTS);
@@ -670,6 +623,20 @@ __device__ __forceinline__ void consume(const AttentionArgs& args, unsigned char
     unsigned char* queries = shared + L::QUERIES + tasks.stage * L::QUERY_BYTES + first_m * L::QUERY_STRIDE;
     barrier_wait(base + L::TASK_FULL + tasks.stage * 8, tasks.parity);
     const int positions[2] = {task.positions[first_m + lane / 4], task.positions[first_m + lane / 4 + 8]};
+    const auto release = [&](int stage) { barrier_arrive(base + L::EMPTY + stage * 8); };
+    const auto read_step = [&]() -> Step {
+      barrier_wait(base + L::FULL + ring.stage * 8, ring.parity);
+      return steps[ring.stage];
+    };
+    if (warpgroup * WARPGROUP_ROWS >= task.tile.rows * groups.group) {
+      // None of the tile's rows is this warpgroup's: the other one shall have the processor.
+      for (bool ended = false; !ended; ring.advance()) {
+        ended = read_step().kind == KIND_END;
+        release(ring.stage);
+      }
+      barrier_arrive(base + L::TASK_EMPTY + tasks.stage * 8);
+      continue;
+    }
 
     float sums[DIM / 2];
 #pragma unroll
@@ -684,11 +651,6 @@ __device__ __forceinline__ void consume(const AttentionArgs& args, unsigned char
       const float2* const angles[2] = {args.angles + int64_t(max(positions[0] - turn, 0)) * (DIM / 2),
                                        args.angles + int64_t(max(positions[1] - turn, 0)) * (DIM / 2)};
       rotate_queries<DIM>(fragments, queries, angles, args.interleaved != 0, lane);
-    };
-    const auto release = [&](int stage) { barrier_arrive(base + L::EMPTY + stage * 8); };
-    const auto read_step = [&]() -> Step {
-      barrier_wait(base + L::FULL + ring.stage * 8, ring.parity);
-      return steps[ring.stage];
     };
     const auto begin_logits = [&](float(&logits)[32], int stage) {
       queries_by_keys<DIM>(logits, fragments, base + stage * L::STAGE_BYTES);

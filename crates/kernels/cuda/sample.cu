@@ -58,9 +58,64 @@ struct Row {
   }
 };
 
-__shared__ Mass bins[256];
+// Sums of what tokens weigh, by eight bits of their keys. Keys of logits begin with one of a few patterns, so that many
+// threads meet at one bin: lanes take turns over copies, and sums are kept in parts of 14 bits, as processors add 32 bits
+// in shared memory at once but not 64. Even a million tokens do not overflow a part.
+constexpr int COPIES = 8;
+constexpr int PARTS = 3;
+constexpr int PART_BITS = 14;
+__shared__ uint32_t bins[PARTS][COPIES][256];
+__shared__ Mass totals[256];
 __shared__ uint32_t chosen_bin;
 __shared__ Mass passed;
+
+__device__ __forceinline__ void clear_bins() {
+  uint32_t* all = &bins[0][0][0];
+  for (int i = threadIdx.x; i < PARTS * COPIES * 256; i += THREADS) all[i] = 0;
+}
+
+// A mass is below 2^41: the last part takes what is left of it.
+__device__ __forceinline__ void add_to_bin(int bin, Mass mass) {
+#pragma unroll
+  for (int part = 0; part < PARTS; ++part) {
+    uint32_t piece = uint32_t(mass >> (PART_BITS * part));
+    if (part + 1 < PARTS) piece &= (1u << PART_BITS) - 1;
+    if (piece) atomicAdd(&bins[part][threadIdx.x % COPIES][bin], piece);
+  }
+}
+
+__device__ __forceinline__ void total_bins() {
+  for (int bin = threadIdx.x; bin < 256; bin += THREADS) {
+    Mass total = 0;
+    for (int part = 0; part < PARTS; ++part)
+      for (int copy = 0; copy < COPIES; ++copy) total += Mass(bins[part][copy][bin]) << (PART_BITS * part);
+    totals[bin] = total;
+  }
+}
+
+// One warp: the greatest bin at which the sum over bins from the greatest down reaches `wanted`, `above` included, and
+// what comes before it. The last bin takes what rounding may have left over.
+__device__ void choose_bin(Mass above, Mass wanted) {
+  constexpr int EACH = 256 / 32;
+  int lane = threadIdx.x;
+  Mass own[EACH], mine = 0;
+#pragma unroll
+  for (int i = 0; i < EACH; ++i) mine += own[i] = totals[255 - (EACH * lane + i)];
+  Mass sum = mine;
+  for (int step = 1; step < 32; step *= 2) {
+    Mass other = __shfl_up_sync(0xffffffffu, sum, step);
+    if (lane >= step) sum += other;
+  }
+  uint32_t reached = __ballot_sync(0xffffffffu, above + sum >= wanted);
+  if (lane != (reached ? __ffs(reached) - 1 : 31)) return;
+  Mass before = above + sum - mine;
+  int i = 0;
+#pragma unroll
+  for (int next = 0; next < EACH - 1; ++next) {
+    if (i == next && before + own[next] < wanted) before += own[next], ++i;
+  }
+  chosen_bin = 255 - (EACH * lane + i), passed = before;
+}
 
 // The key at which what `amount` gives to tokens from the greatest down reaches `wanted`, and what comes before that key.
 // Only tokens that `among` lets through count.
@@ -69,20 +124,16 @@ __device__ uint32_t reach(const Row& row, Mass wanted, Mass& before, Among among
   uint32_t prefix = 0;
   Mass above = 0;
   for (int shift = 24; shift >= 0; shift -= 8) {
-    for (int i = threadIdx.x; i < 256; i += THREADS) bins[i] = 0;
+    clear_bins();
     __syncthreads();
     row.each([&](int token, uint32_t key) {
       bool here = shift == 24 || key >> (shift + 8) == prefix >> (shift + 8);
-      if (here && among(token, key)) atomicAdd(&bins[key >> shift & 255], amount(key));
+      if (here && among(token, key)) add_to_bin(key >> shift & 255, amount(key));
     });
     __syncthreads();
-    if (threadIdx.x == 0) {
-      Mass sum = above;
-      int bin = 255;
-      // The last bin takes what rounding may have left over.
-      while (bin > 0 && sum + bins[bin] < wanted) sum += bins[bin--];
-      chosen_bin = bin, passed = sum;
-    }
+    total_bins();
+    __syncthreads();
+    if (threadIdx.x < 32) choose_bin(above, wanted);
     __syncthreads();
     prefix |= chosen_bin << shift;
     above = passed;
@@ -136,20 +187,44 @@ struct Range {
   int begin, end;
 };
 
+// Groups of 32 tokens whose logits a warp reads at once.
+constexpr int AHEAD = 8;
+
+// Calls `visit(token, key)` for a warp's tokens in the order of ids, 32 at a time; behind the end with keys of 0. `visit`
+// says when to stop, the same for all lanes.
+template <typename Visit>
+__device__ void walk(const Row& row, Range range, Visit visit) {
+  int lane = threadIdx.x % 32;
+  for (int base = range.begin; base < range.end; base += 32 * AHEAD) {
+    uint32_t keys[AHEAD];
+#pragma unroll
+    for (int j = 0; j < AHEAD; ++j) {
+      int i = base + 32 * j + lane;
+      keys[j] = i < range.end ? key_of(row.logits[i]) : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < AHEAD; ++j) {
+      if (base + 32 * j < range.end && visit(base + 32 * j + lane, keys[j])) return;
+    }
+  }
+}
+
 __device__ __forceinline__ Range warp_range(int vocab) {
   int each = (vocab + WARPS - 1) / WARPS, warp = threadIdx.x / 32;
   return {min(vocab, warp * each), min(vocab, (warp + 1) * each)};
 }
 
-// Ties at `key` in the warps before this one.
-__device__ uint32_t ties_before(const Row& row, uint32_t key) {
+// Ties at the cutoff in the warps before this one; 0 where it leaves all of them.
+__device__ uint32_t ties_before(const Row& row, Cutoff cutoff) {
+  if (cutoff.ties == UINT32_MAX) return 0;
+  uint32_t key = cutoff.key;
   __shared__ uint32_t counts[WARPS];
   Range range = warp_range(row.vocab);
   uint32_t count = 0;
-  for (int base = range.begin; base < range.end; base += 32) {
-    int i = base + threadIdx.x % 32;
-    count += __popc(__ballot_sync(0xffffffffu, i < range.end && key_of(row.logits[i]) == key));
-  }
+  walk(row, range, [&](int i, uint32_t k) {
+    count += __popc(__ballot_sync(0xffffffffu, i < range.end && k == key));
+    return false;
+  });
   __syncthreads();
   if (threadIdx.x % 32 == 0) counts[threadIdx.x / 32] = count;
   __syncthreads();
@@ -164,16 +239,14 @@ template <typename Visit>
 __device__ void in_order(const Row& row, Cutoff cutoff, uint32_t ties, Visit visit) {
   Range range = warp_range(row.vocab);
   uint32_t lane = threadIdx.x % 32;
-  for (int base = range.begin; base < range.end; base += 32) {
-    int i = base + lane;
-    uint32_t key = i < range.end ? key_of(row.logits[i]) : 0;
+  walk(row, range, [&](int i, uint32_t key) {
     bool tie = i < range.end && key == cutoff.key;
     uint32_t ballot = __ballot_sync(0xffffffffu, tie);
     uint32_t rank = ties + __popc(ballot & ((1u << lane) - 1));
     ties += __popc(ballot);
     bool left = i < range.end && (key > cutoff.key || (tie && rank < cutoff.ties));
-    if (visit(i, left ? row.mass(key) : Mass(0))) return;
-  }
+    return visit(i, left ? row.mass(key) : Mass(0));
+  });
 }
 
 }  // namespace
@@ -194,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) sample_token(uint32_t* tok
   Cutoff cutoff = {0, UINT32_MAX};
   if (draw.top_k > 0 && draw.top_k < vocab) cutoff = of_top_k(row, draw.top_k);
   if (draw.top_p < 1) {
-    uint32_t ties = ties_before(row, cutoff.key);
+    uint32_t ties = ties_before(row, cutoff);
     Mass kept = 0;
     in_order(row, cutoff, ties, [&](int, Mass mass) { return kept += mass, false; });
     kept = block_sum(kept);
@@ -209,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) sample_token(uint32_t* tok
   }
 
   __shared__ Mass warps[WARPS];
-  uint32_t ties = ties_before(row, cutoff.key);
+  uint32_t ties = ties_before(row, cutoff);
   Mass mine = 0;
   in_order(row, cutoff, ties, [&](int, Mass mass) { return mine += mass, false; });
   for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, step);

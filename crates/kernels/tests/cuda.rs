@@ -7,7 +7,7 @@
 mod scene;
 
 use medley_kernels::cpu::attention::{Attention as Call, PartView};
-use medley_kernels::cuda::check::{Computed, compute, distance};
+use medley_kernels::cuda::check::{Computed, Kernels, compute, distance};
 use medley_kernels::cuda::{Device, bf16};
 use medley_kernels::reference;
 use scene::Scene;
@@ -56,10 +56,12 @@ fn rotated(scene: &Scene) -> Scene {
     scene
 }
 
+const BOTH: [Kernels; 2] = [Kernels::Serving, Kernels::Portable];
+
 /// Output, log-sum-exp, and the masses of sequence 0's rows on all its parts.
-fn on_device(device: &Device, scene: &Scene) -> Computed {
+fn on_device(device: &Device, scene: &Scene, kernels: Kernels) -> Computed {
     let views = scene.views();
-    let computed = compute(device, &scene.call(&views), &mass_rows(scene));
+    let computed = compute(device, &scene.call(&views), &mass_rows(scene), kernels);
     computed.expect("it runs").expect("a head size")
 }
 
@@ -88,9 +90,9 @@ fn reference_masses(
 fn rows_of_any_sequences_and_parts_get_what_the_reference_says() {
     let device = Device::open(0).expect("a device");
     let mut worst: f64 = 0.0;
-    for seed in 0..54 {
+    for (seed, kernels) in (0..54).flat_map(|seed| BOTH.map(|kernels| (seed, kernels))) {
         let scene = prepared(seed);
-        let got = on_device(&device, &scene);
+        let got = on_device(&device, &scene, kernels);
         let scene = rotated(&scene);
         let views = scene.views();
         let call = scene.call(&views);
@@ -98,7 +100,7 @@ fn rows_of_any_sequences_and_parts_get_what_the_reference_says() {
         let error = distance(&got.out, &out);
         assert!(error <= 5e-3, "seed {seed}: output is {error} away");
         worst = worst.max(error);
-        println!("seed {seed}: {error:.2e}");
+        println!("seed {seed}, {kernels:?}: {error:.2e}");
         for (i, (a, b)) in got.lse.iter().zip(&lse).enumerate() {
             assert!(
                 a == b || (a - b).abs() < 2e-2,
@@ -158,21 +160,76 @@ fn long_parts_get_what_the_reference_says() {
     ];
     for (seed, (kv_heads, group, head_dim, rows, slots)) in scenes.into_iter().enumerate() {
         let scene = long(seed as u64, kv_heads, group, head_dim, rows, slots);
-        let got = on_device(&device, &scene);
-        let scene = rotated(&scene);
-        let views = scene.views();
-        let (out, lse) = reference::attention(&scene.call(&views));
+        agree(&device, &scene, &format!("{rows} rows over {slots} slots"));
+    }
+}
+
+/// Both kernels agree with the reference.
+fn agree(device: &Device, scene: &Scene, what: &str) {
+    let by_reference = rotated(scene);
+    let views = by_reference.views();
+    let (out, lse) = reference::attention(&by_reference.call(&views));
+    for kernels in BOTH {
+        let got = on_device(device, scene, kernels);
         let error = distance(&got.out, &out);
-        assert!(
-            error <= 5e-3,
-            "{rows} rows over {slots} slots: output is {error} away"
-        );
+        assert!(error <= 5e-3, "{what}, {kernels:?}: output is {error} away");
         let far = got
             .lse
             .iter()
             .zip(&lse)
             .find(|(a, b)| a != b && (a.is_nan() || (*a - *b).abs() >= 2e-2));
-        assert_eq!(far, None, "{rows} rows over {slots} slots");
+        assert_eq!(far, None, "{what}, {kernels:?}");
+    }
+}
+
+/// One row each of so many sequences, over parts of up to `slots` slots.
+fn streams(
+    seed: u64,
+    (kv_heads, group, head_dim): (usize, usize, usize),
+    count: usize,
+    slots: usize,
+) -> Scene {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut scene = Scene::new(seed, kv_heads, group, head_dim, count);
+    let part = scene.parts[0][0].clone();
+    let pages = scene.shape.pages as u32;
+    scene.parts = (0..count)
+        .map(|_| {
+            let first = rng.usize(1..slots / 2);
+            let mut of = |len: usize, from: u32, turn: i64| {
+                let mut part = part.clone();
+                part.pages = (0..len.div_ceil(64)).map(|_| rng.u32(0..pages)).collect();
+                (part.len, part.from, part.turn) = (len, from, turn);
+                part
+            };
+            vec![of(first, 0, 0), of(slots / 2, first as u32, first as i64 - 1)]
+        })
+        .collect();
+    scene.sequence = (0..count as u32).collect();
+    let last = |parts: &Vec<scene::OwnedPart>| parts.iter().map(|part| part.len as u32).sum::<u32>() - 1;
+    scene.positions = scene.parts.iter().map(last).collect();
+    scene.pool = rounded(&scene.pool);
+    scene.queries = rounded(&scene.queries);
+    scene
+}
+
+#[test]
+#[ignore = "needs a CUDA device"]
+fn streams_get_what_the_reference_says() {
+    let device = Device::open(0).expect("a device");
+    // More work items than a device runs at once, so that rings go round.
+    for (seed, (shape, count, slots)) in [
+        ((8, 4, 128), 64, 2_000),
+        ((3, 3, 64), 120, 1_500),
+        ((4, 7, 64), 64, 700),
+        ((2, 8, 128), 33, 5_000),
+        ((8, 1, 128), 5, 300),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let scene = streams(seed as u64, shape, count, slots);
+        agree(&device, &scene, &format!("{count} streams over {slots} slots"));
     }
 }
 
@@ -180,12 +237,15 @@ fn long_parts_get_what_the_reference_says() {
 #[ignore = "needs a CUDA device"]
 fn a_row_has_the_same_bits_with_and_without_others() {
     let device = Device::open(0).expect("a device");
-    for seed in [7, 16, 25, 3, 12] {
+    for (seed, kernels) in [7, 16, 25, 3, 12]
+        .into_iter()
+        .flat_map(|seed| BOTH.map(|kernels| (seed, kernels)))
+    {
         let scene = prepared(seed);
-        let together = on_device(&device, &scene);
+        let together = on_device(&device, &scene, kernels);
         // Odd rows only: other tiles, other neighbours; more than few, so that the same kernel runs.
         let some: Vec<_> = (0..scene.rows()).filter(|row| row % 2 == 1).collect();
-        let apart = on_device(&device, &scene.only(&some));
+        let apart = on_device(&device, &scene.only(&some), kernels);
         let width = scene.row_len();
         for (i, &row) in some.iter().enumerate() {
             assert_eq!(

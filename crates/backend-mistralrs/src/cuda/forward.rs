@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use medley_backend::{BackendError, Batch, Depth, Outcome, Scores};
 use medley_kernels::cuda::CudaError;
 use medley_kernels::cuda::attention::Layer as AttentionLayer;
-use medley_kernels::cuda::gemm::Order;
 use medley_kv::TokenId;
 
 use super::CudaBackend;
@@ -42,10 +41,6 @@ impl CudaBackend {
         let device = std::sync::Arc::clone(&self.device);
         self.staging.send(&device)?;
         self.scratch.reserve(&device, &self.config, step.rows)?;
-        self.products.set_order(match batch.streams_only {
-            true => Order::Fastest,
-            false => Order::Fixed,
-        });
         if !batch.probes.is_empty() {
             let masses = self.scratch.masses.of(&device, step.mass_slots)?;
             device.clear(masses)?;

@@ -3,9 +3,7 @@
 //! The same pass as on the CPU, with weights and KV in bf16 and sums in f32. Everything runs on one stream; a call sends
 //! one copy of numbers, launches all layers, and waits once for what was asked.
 //!
-//! Attention and everything between the matrix products give a row the same bits whatever shares the call, and so do
-//! matrix products, by one algorithm for any number of rows. In calls of running streams alone products take the fastest
-//! algorithm for the number of rows; last bits then depend on how many streams there are.
+//! A row has the same bits whatever shares the call, products included ([`medley_kernels::cuda::gemm`]).
 
 mod forward;
 mod scratch;
@@ -16,17 +14,17 @@ use std::sync::Arc;
 
 use medley_backend::{Backend, BackendError, Batch, Draw, Outcome, Part, PartKind, Row, Sequence};
 use medley_kernels::cuda::attention::Attention;
-use medley_kernels::cuda::gemm::Products;
+use medley_kernels::cuda::gemm::{Products, Target, Weight};
 use medley_kernels::cuda::ops::{Angles, Heads};
-use medley_kernels::cuda::{CudaError, Device, Memory, Pages, Staging, bf16, page_len};
+use medley_kernels::cuda::{Buffer, CudaError, Device, Memory, Pages, Staging, bf16, page_len};
 use medley_kv::{KvDtype, KvGeometry, PAGE_TOKENS, PageId, Position, SlotId, TokenId};
 
 use crate::config::Config;
-use crate::decoder::attention_scale;
+use crate::decoder::{Layer, attention_scale};
 use crate::tensors::Tensors;
 use crate::{LoadError, PoolSize, Progress};
 use scratch::Scratch;
-use weights::Weights;
+use weights::{OnDevice, Weights};
 
 /// Rows that a step of the engine has at most; larger batches run too, with more memory.
 const STEP_ROWS: usize = 8192;
@@ -49,6 +47,9 @@ pub struct CudaBackend {
     staging: Staging,
     scratch: Scratch,
 }
+
+/// Weights of a product, and its bias.
+type Product<'a> = (&'a Weight, Option<&'a Buffer<bf16>>);
 
 /// Where a backend's weights come from.
 pub(crate) enum Origin<'a> {
@@ -104,6 +105,7 @@ impl CudaBackend {
             staging,
             scratch,
         };
+        backend.tune()?;
         backend.warm()?;
         Ok(backend)
     }
@@ -119,6 +121,47 @@ impl CudaBackend {
         format!("cuda bf16 sm_{major}{minor} v1")
     }
 
+    /// Chooses algorithms for the matrix products.
+    fn tune(&mut self) -> Result<(), CudaError> {
+        let (device, layers, scratch) = (&self.device, &self.weights.layers, &mut self.scratch);
+        let of = |weight: fn(&Layer<OnDevice>) -> Product<'_>| layers.iter().map(weight).collect::<Vec<_>>();
+        let (qkv, output) = (of(|l| (&l.qkv, l.qkv_bias.as_ref())), of(|l| (&l.output, None)));
+        let (gate_up, down) = (of(|l| (&l.gate_up, None)), of(|l| (&l.down, None)));
+        let products = &mut self.products;
+        products.tune(
+            device,
+            &qkv,
+            scratch.normed.get_mut(),
+            Target::Bf16(scratch.qkv.get_mut()),
+        )?;
+        products.tune(
+            device,
+            &output,
+            scratch.attended.get_mut(),
+            Target::Sum(scratch.hidden.get_mut()),
+        )?;
+        products.tune(
+            device,
+            &gate_up,
+            scratch.normed.get_mut(),
+            Target::Bf16(scratch.gate_up.get_mut()),
+        )?;
+        products.tune(
+            device,
+            &down,
+            scratch.inner.get_mut(),
+            Target::Sum(scratch.hidden.get_mut()),
+        )?;
+        let head = [(self.weights.head(), None)];
+        products.tune(
+            device,
+            &head,
+            scratch.normed.get_mut(),
+            Target::F32(scratch.logits.get_mut()),
+        )?;
+        Ok(())
+    }
+
     /// Runs every size of step once, so that kernels are loaded and algorithms chosen before the first request. The pages
     /// that it writes are not in use yet.
     fn warm(&mut self) -> Result<(), LoadError> {
@@ -126,24 +169,16 @@ impl CudaBackend {
             .min(STEP_ROWS)
             .min(self.angles.positions());
         let sizes = std::iter::successors(Some(1), |size| Some(size * 2)).take_while(|&size| size < most);
-        let sizes: Vec<_> = sizes.chain([most]).collect();
-        let streams = sizes
-            .iter()
-            .filter(|&&rows| rows <= STREAMS)
-            .map(|&rows| (rows, true));
-        for (rows, streams_only) in sizes.iter().map(|&rows| (rows, false)).chain(streams) {
-            self.run(&warming(rows, streams_only))
+        for rows in sizes.chain([most]) {
+            self.run(&warming(rows))
                 .map_err(|error| LoadError::Device(error.to_string()))?;
         }
         Ok(())
     }
 }
 
-/// Streams that run at once at most in what is warmed up.
-const STREAMS: usize = 256;
-
-/// A prefill of `rows` tokens, with the algorithms of running streams or the others.
-fn warming(rows: usize, streams_only: bool) -> Batch {
+/// A prefill of `rows` tokens.
+fn warming(rows: usize) -> Batch {
     let row = |i: usize| Row {
         sequence: 0,
         token: TokenId(0),
@@ -156,12 +191,10 @@ fn warming(rows: usize, streams_only: bool) -> Batch {
         len: rows,
         kind: PartKind::Prefix,
     };
-    let drawing = if streams_only { 0..rows } else { rows - 1..rows };
     Batch {
-        sequences: vec![Sequence { parts: vec![part] }],
+        sequences: vec![Sequence::new(vec![part])],
         rows: (0..rows).map(row).collect(),
-        draws: drawing.map(Draw::greedy).collect(),
-        streams_only,
+        draws: vec![Draw::greedy(rows - 1)],
         ..Batch::default()
     }
 }
@@ -180,10 +213,6 @@ impl Backend for CudaBackend {
 
     fn pages(&self) -> usize {
         self.pages.first().map_or(0, Pages::count)
-    }
-
-    fn smallest_piece(&self) -> usize {
-        self.attention.tiling().some_rows() + 1
     }
 
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {

@@ -97,7 +97,7 @@ impl Step {
         let positions = staging.add(&positions);
 
         let every: Vec<_> = (0..order.rows.len()).collect();
-        let (all, masses, mass_slots) = picture.attending(&every, |rows| tiling.class(rows), staging);
+        let (all, masses, mass_slots) = picture.attending(&every, |class| class, staging);
         let (last, going_on, wanted) = match batch.depth {
             Depth::Full => picture.last(staging),
             Depth::Keys(_) => (None, None, Vec::new()),
@@ -184,20 +184,23 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// Attention of the rows at `places` (ascending), which are numbered in this order; `class` of so many of a sequence.
+    /// Attention of the rows at `places` (ascending), which are numbered in this order; `class` from the class of a
+    /// sequence's pass.
     fn attending(
         &self,
         places: &[usize],
-        class: impl Fn(usize) -> Class,
+        class: impl Fn(Class) -> Class,
         staging: &mut Staging,
     ) -> (Attending, Vec<Vec<usize>>, usize) {
         let mut planner = Planner::new(self.tiling);
         let views = self.numbers.views();
         let row_of = |place: usize| &self.batch.rows[self.order.rows[place]];
         for rows in places.chunk_by(|&a, &b| row_of(a).sequence == row_of(b).sequence) {
-            let blocks = planner.parts(&views[row_of(rows[0]).sequence], &[]);
+            let sequence = row_of(rows[0]).sequence;
+            let blocks = planner.parts(&views[sequence], &[]);
             let positions: Vec<_> = rows.iter().map(|&place| row_of(place).position.0).collect();
-            planner.rows(&positions, &blocks, class(positions.len()));
+            let pass = self.tiling.class(self.batch.sequences[sequence].pass_rows);
+            planner.rows(&positions, &blocks, class(pass));
         }
         let masses = self.batch.probes.iter().map(|probe| {
             let parts = &self.batch.sequences[probe.sequence].parts;
@@ -233,8 +236,8 @@ impl Picture<'_> {
         let wanted = going_on.iter().map(|&place| self.order.rows[place]).collect();
         let last = (attending.len() < self.order.rows.len()).then(|| Last {
             rows: staging.add(&words(&attending)),
-            // How many of a piece's rows attend in the last layer depends on where the pass was split: one class for all.
-            attending: self.attending(&attending, |_| Class::Some, staging).0,
+            // Mostly few rows of a pass attend in the last layer.
+            attending: self.attending(&attending, Class::or_some, staging).0,
         });
         let behind = (going_on.len() < self.order.rows.len()).then(|| {
             let of_attending = going_on

@@ -26,9 +26,9 @@ fn rows_have_the_same_bits_whatever_shares_the_batch() {
     let mut together = Batch::default();
     for (sequence, text) in texts.iter().enumerate() {
         let pages = pages.take(text.len());
-        together.sequences.push(Sequence {
-            parts: vec![prefix(&pages, text.len())],
-        });
+        together
+            .sequences
+            .push(Sequence::new(vec![prefix(&pages, text.len())]));
         together.rows.extend(rows(sequence, &pages, 0, &placed(text, 0)));
     }
     random.shuffle(&mut together.rows);

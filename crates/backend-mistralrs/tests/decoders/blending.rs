@@ -204,9 +204,7 @@ fn deviations_are_distances_between_true_and_canonical_keys() {
             let outcome = scene
                 .backend
                 .run(&Batch {
-                    sequences: vec![Sequence {
-                        parts: vec![prefix(&pages, text.len())],
-                    }],
+                    sequences: vec![Sequence::new(vec![prefix(&pages, text.len())])],
                     rows,
                     deviations: slots.iter().map(deviation).collect(),
                     depth: Depth::Keys(layer),

@@ -83,7 +83,7 @@ pub fn placed(tokens: &[u32], first: u32) -> Vec<(u32, u32)> {
 pub fn batch(parts: Vec<Part>, rows: Vec<Row>) -> Batch {
     let logits = (0..rows.len()).collect();
     Batch {
-        sequences: vec![Sequence { parts }],
+        sequences: vec![Sequence::new(parts)],
         rows,
         logits,
         ..Batch::default()

@@ -63,7 +63,7 @@ fn rows(part: &Part, first: usize, tokens: &[u32]) -> Vec<Row> {
 fn batch(parts: Vec<Part>, rows: Vec<Row>) -> Batch {
     let logits = vec![rows.len() - 1];
     Batch {
-        sequences: vec![Sequence { parts }],
+        sequences: vec![Sequence::new(parts)],
         rows,
         logits,
         ..Batch::default()
@@ -460,9 +460,7 @@ fn a_sequence_sees_what_another_writes_in_the_same_call() {
     let mut backend = backend();
     let (written, own) = (prefix(pages(0..1), 3), overlay(pages(1..2), &[3]));
     let mut both = batch(vec![written.clone(), own.clone()], rows(&own, 0, &[40]));
-    both.sequences.push(Sequence {
-        parts: vec![written.clone()],
-    });
+    both.sequences.push(Sequence::new(vec![written.clone()]));
     both.rows.extend(
         rows(&written, 0, &[1, 2, 3])
             .into_iter()

@@ -271,17 +271,24 @@ impl Attention {
             return Ok(None);
         };
         allow_shared(&device.kernels.prefill[size], prefill_shared(heads.dim))?;
-        if let Some(kernels) = &device.kernels.prefill_sm90 {
-            allow_shared(&kernels[size], HOPPER_SHARED[size])?;
+        if let Some(kernels) = &device.kernels.hopper {
+            allow_shared(&kernels.prefill[size], HOPPER_SHARED[size])?;
+            allow_shared(&kernels.decode[size], HOPPER_DECODE_SHARED[size])?;
         }
         Ok(Some(Self {
             heads,
             size,
             scale,
-            hopper: device.kernels.prefill_sm90.is_some() && heads.query / heads.kv <= HOPPER_GROUP,
+            hopper: device.kernels.hopper.is_some() && heads.query / heads.kv <= HOPPER_GROUP,
             many: Partials::new(device, heads, HOPPER_ROWS, 1)?,
             few: Partials::new(device, heads, PARTIAL_FEW, 1)?,
         }))
+    }
+
+    /// The same by the kernels for every device, where it would take those for Hopper.
+    pub fn portable(mut self) -> Self {
+        self.hopper = false;
+        self
     }
 
     /// Heads of the model.
@@ -321,7 +328,7 @@ impl Attention {
         self.many.reserve(device, self.heads, plan.many.partials)?;
         self.few.reserve(device, self.heads, plan.few.partials)?;
         self.launch_many(device, with(args, &self.many, device), layer, (staging, plan))?;
-        self.launch_few(device, with(args, &self.few, device), (staging, plan))
+        self.launch_few(device, with(args, &self.few, device), layer, (staging, plan))
     }
 
     fn launch_many(
@@ -337,11 +344,11 @@ impl Attention {
         }
         args.tiles = staging.address(tiles.tiles);
         args.tiles_count = tiles.tiles.len() as i32;
-        match (&device.kernels.prefill_sm90, layer.pages.map()) {
+        match (&device.kernels.hopper, layer.pages.map()) {
             (Some(kernels), Some(map)) if self.hopper => {
                 let blocks = (tiles.tiles.len() * self.heads.kv).min(device.processors() as usize);
                 let grid = grid((blocks, 1, 1), 384, HOPPER_SHARED[self.size]);
-                launch!(device, &kernels[self.size], grid, args, *map);
+                launch!(device, &kernels.prefill[self.size], grid, args, *map);
             }
             _ => {
                 let blocks = (tiles.tiles.len(), self.heads.kv, 1);
@@ -356,6 +363,7 @@ impl Attention {
         &self,
         device: &Device,
         mut args: Args,
+        layer: &Layer<'_>,
         (staging, plan): (&Staging, &Plan),
     ) -> Result<(), CudaError> {
         let tiles = &plan.few;
@@ -364,9 +372,18 @@ impl Attention {
         }
         args.tiles = staging.address(tiles.tiles);
         args.tiles_count = tiles.tiles.len() as i32;
-        let columns = tiles.most_rows.div_ceil(DECODE_ROWS);
-        let grid = grid((tiles.tiles.len(), self.heads.kv, columns), 128, 0);
-        launch!(device, &device.kernels.decode[self.size], grid, args);
+        assert!(tiles.most_rows <= DECODE_ROWS, "{} rows of few", tiles.most_rows);
+        match (&device.kernels.hopper, layer.pages.map()) {
+            (Some(kernels), Some(map)) if self.hopper => {
+                let blocks = (tiles.tiles.len() * self.heads.kv).min(2 * device.processors() as usize);
+                let grid = grid((blocks, 1, 1), 160, HOPPER_DECODE_SHARED[self.size]);
+                launch!(device, &kernels.decode[self.size], grid, args, *map);
+            }
+            _ => {
+                let grid = grid((tiles.tiles.len(), self.heads.kv, 1), 128, 0);
+                launch!(device, &device.kernels.decode[self.size], grid, args);
+            }
+        }
         self.merge(device, args, staging, tiles)
     }
 
@@ -454,6 +471,9 @@ const PARTIAL_FEW: usize = DECODE_ROWS;
 
 /// Shared memory of a block of Hopper's kernel, by head size.
 const HOPPER_SHARED: [usize; 2] = [171_520, 203_136];
+
+/// The same of Hopper's kernel for decoding, of which two blocks run on a multiprocessor.
+const HOPPER_DECODE_SHARED: [usize; 2] = [107_648, 115_584];
 
 fn prefill_shared(dim: usize) -> usize {
     4 * PAGE_TOKENS * dim * size_of::<bf16>()

@@ -19,6 +19,15 @@ pub struct Computed {
     pub masses: Vec<Vec<u64>>,
 }
 
+/// Which kernels compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernels {
+    /// Those that serve on this device.
+    Serving,
+    /// Those for every device.
+    Portable,
+}
+
 /// Attention on the device. Unlike the CPU's, the call's queries are not rotated. Its rows stand in the order of their
 /// sequences and positions. `mass_rows` are rows of sequence 0, each with its weight. `None` if no kernel has this head
 /// size.
@@ -26,6 +35,7 @@ pub fn compute(
     device: &Device,
     call: &Call<'_>,
     mass_rows: &[(usize, f32)],
+    kernels: Kernels,
 ) -> Result<Option<Computed>, CudaError> {
     let heads = Heads {
         query: call.heads,
@@ -35,6 +45,9 @@ pub fn compute(
     let Some(mut attention) = Attention::new(device, heads, call.scale)? else {
         return Ok(None);
     };
+    if kernels == Kernels::Portable {
+        attention = attention.portable();
+    }
     let mut planner = Planner::new(attention.tiling());
     let blocks: Vec<_> = call
         .sequences
@@ -165,7 +178,7 @@ pub fn relative_error(device: &Device, heads: Heads) -> Result<Option<f64>, Cuda
         sequence: &sequence,
         sequences: &sequences,
     };
-    let Some(computed) = compute(device, &call(&queries), &[(0, 1.0)])? else {
+    let Some(computed) = compute(device, &call(&queries), &[(0, 1.0)], Kernels::Serving)? else {
         return Ok(None);
     };
     let (out, _) = reference::attention(&call(&rotated));

@@ -138,6 +138,16 @@ impl Device {
         self.wait()
     }
 
+    /// Copies bytes from an address of the device and waits for them.
+    ///
+    /// # Safety
+    /// So many bytes of one allocation begin there.
+    pub(super) unsafe fn download_bytes(&self, from: u64, to: &mut [u8]) -> Result<(), CudaError> {
+        // SAFETY: as promised by the caller; the copy has ended before `to` is used again.
+        unsafe { result::memcpy_dtoh_async(to, from, self.stream.cu_stream())? };
+        self.wait()
+    }
+
     /// Waits until everything launched so far has run.
     pub fn wait(&self) -> Result<(), CudaError> {
         self.stream.synchronize()?;
@@ -213,7 +223,13 @@ pub(super) struct Kernels {
     pub masses: [CudaFunction; 2],
     pub merge: CudaFunction,
     /// Only where the device has the instructions.
-    pub prefill_sm90: Option<[CudaFunction; 2]>,
+    pub hopper: Option<Hopper>,
+}
+
+/// Kernels for Hopper.
+pub(super) struct Hopper {
+    pub prefill: [CudaFunction; 2],
+    pub decode: [CudaFunction; 2],
 }
 
 /// Head sizes that attention is compiled for.
@@ -225,7 +241,10 @@ impl Kernels {
         let attention = module(context, image!("attention"))?;
         let decode = module(context, image!("decode"))?;
         let hopper = match capability {
-            (9, 0) => Some(module(context, image!("attention_sm90"))?),
+            (9, 0) => Some(Hopper {
+                prefill: by_head_dim(&module(context, image!("attention_sm90"))?, "attention_sm90")?,
+                decode: by_head_dim(&module(context, image!("decode_sm90"))?, "attention_decode_sm90")?,
+            }),
             _ => None,
         };
         Ok(Self {
@@ -242,9 +261,7 @@ impl Kernels {
             decode: by_head_dim(&decode, "attention_decode")?,
             masses: by_head_dim(&decode, "attention_masses")?,
             merge: decode.load_function("attention_merge")?,
-            prefill_sm90: hopper
-                .map(|module| by_head_dim(&module, "attention_sm90"))
-                .transpose()?,
+            hopper,
         })
     }
 }

@@ -4,8 +4,8 @@
 //! [`Device::wait`] and downloads wait. Errors of a launch may show in a later call; whoever sees one must take all
 //! results since the last wait as lost.
 //!
-//! Every row's bits depend on that row's inputs alone, with two exceptions that their modules state: products that are
-//! asked to be the fastest ([`gemm::Order`]), and attention of few rows of a sequence at a time ([`Planner`]).
+//! Every row's bits depend on that row's inputs and on the length of its pass ([`Class`]), and on nothing that shares the
+//! step.
 
 pub mod attention;
 mod buffer;

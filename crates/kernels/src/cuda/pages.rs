@@ -54,7 +54,7 @@ impl Device {
     }
 
     fn wrap_pages(&self, values: Buffer<bf16>, heads: Heads) -> Result<Pages, CudaError> {
-        let map = match self.kernels.prefill_sm90 {
+        let map = match self.kernels.hopper {
             Some(_) => Some(map(&values, heads.dim)?),
             None => None,
         };

@@ -1,7 +1,7 @@
 //! From parts and rows to blocks and tiles.
 //!
-//! How a row's keys are cut into partial results depends on its own sequence alone: on its blocks, and on whether its
-//! rows are few, some or many ([`Class`]). So its sums have one order whatever other sequences share the step.
+//! How a row's keys are cut into partial results depends on its own sequence's blocks and on its pass's [`Class`]. So its
+//! sums have one order whatever shares the step, and however a pass is spread over steps.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::Staging;
 use super::attention::{Block, DECODE_ROWS, MassPlan, MassRow, MassTile, Merge, Plan, Tile, Tiles, Tiling};
 use crate::cpu::attention::{PAGE_TOKENS, PartView, Positions};
 
-/// Blocks of a tile of few rows: two for each warp.
+/// Most blocks of a tile of few rows: two for each warp.
 const FEW_CHUNK: usize = 8;
 
 /// Least blocks of a tile of a sequence with some rows: enough tiles to keep a device busy with a question over long parts.
@@ -18,10 +18,10 @@ const SOME_CHUNK: usize = 16;
 /// Most partial results of a tile: with longer parts its chunks grow.
 const MOST_CHUNKS: usize = 16;
 
-/// Rows of a sequence up to which they are some and not many.
+/// Rows of a pass up to which they are some and not many.
 const SOME_ROWS: usize = 96;
 
-/// How a sequence's rows are computed.
+/// How the rows of a pass are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// By the memory-bound kernel; rows × heads of a group must be at most [`DECODE_ROWS`].
@@ -32,18 +32,22 @@ pub enum Class {
     Many,
 }
 
-impl Tiling {
-    /// Rows of a sequence in a step up to which they are some or few, and sum in another order than many.
-    pub fn some_rows(&self) -> usize {
-        let few = DECODE_ROWS / self.group;
-        few.max(if self.splits { SOME_ROWS } else { 0 })
+impl Class {
+    /// Few rows, or else some.
+    pub fn or_some(self) -> Self {
+        match self {
+            Self::Few => Self::Few,
+            Self::Some | Self::Many => Self::Some,
+        }
     }
+}
 
-    /// The class of so many rows.
+impl Tiling {
+    /// The class of a pass of so many rows.
     pub fn class(&self, rows: usize) -> Class {
         match rows {
-            rows if rows * self.group <= DECODE_ROWS => Class::Few,
-            rows if rows <= self.some_rows() => Class::Some,
+            rows if rows <= DECODE_ROWS / self.group => Class::Few,
+            rows if rows <= SOME_ROWS => Class::Some,
             _ => Class::Many,
         }
     }
@@ -72,7 +76,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// Adds a tile, cut every `chunk` blocks.
+    /// Adds a tile, cut into chunks of at most `chunk` blocks.
     fn add(&mut self, tile: Tile, chunk: usize) {
         let (begin, end) = (tile.block_begin as usize, tile.block_end as usize);
         let chunks = (end - begin).div_ceil(chunk);
@@ -80,6 +84,9 @@ impl Cut {
             self.tiles.push(tile);
             return;
         }
+        // Chunks of nearly one size: processors take turns, and a size that repeats would leave some of them idle.
+        let chunk = (end - begin).div_ceil(chunks);
+        let chunks = (end - begin).div_ceil(chunk);
         self.merges.push(Merge {
             first_row: tile.first_row,
             rows: tile.rows,

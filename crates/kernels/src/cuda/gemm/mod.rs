@@ -1,11 +1,12 @@
 //! Matrix products through cuBLASLt.
 //!
-//! Weights are `[outputs, inputs]`. The library chooses algorithms once for every shape, at first use, and they stay.
-//! There are two ways ([`Order`]): one algorithm for any number of rows, so that a row has the same bits whatever shares
-//! the product, or the fastest one for the number of rows.
+//! Weights are `[outputs, inputs]`. Only algorithms that sum over all inputs in one go are used. They add the same terms
+//! in the same order whatever their tiles are, so a row has the same bits whatever shares the product and whichever of
+//! them computes it. [`Products::tune`] finds the fastest for every number of rows, and takes none without having seen
+//! that its bits are those of the others.
 
 mod plan;
-mod survey;
+mod tune;
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -15,9 +16,9 @@ use cudarc::driver::{CudaSlice, DevicePtr};
 
 use super::buffer::holds;
 use super::{Buffer, CudaError, Device, bf16};
-use plan::{Output, Plan, Shape, layout, set};
+use plan::{Algorithm, Output, Plan, Shape, layout, set};
 
-pub use survey::Surveyed;
+pub use tune::{Target, Tried};
 
 /// Bytes that algorithms may use; what the library's makers advise for Hopper.
 const WORKSPACE: usize = 32 << 20;
@@ -37,20 +38,24 @@ pub struct Products {
     handle: sys::cublasLtHandle_t,
     workspace: CudaSlice<u8>,
     plans: HashMap<Shape, Plan>,
-    order: Order,
 }
 
 // SAFETY: the handle may be used by any thread, one at a time.
 unsafe impl Send for Products {}
 
-/// Whether the order of a row's sums may depend on how many rows share the product.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Order {
-    /// It does not: one algorithm for any number of rows, and none that cuts the inputs into parts.
-    #[default]
-    Fixed,
-    /// It may: the fastest algorithm for each power of two of rows.
-    Fastest,
+/// Operands of a product: weights with their bias, inputs with how many rows they have, and where the result goes.
+#[derive(Clone, Copy)]
+struct Operands<'a> {
+    weight: &'a Weight,
+    bias: Option<&'a Buffer<bf16>>,
+    x: &'a Buffer<bf16>,
+    rows: usize,
+    /// Address of the result.
+    out: u64,
+    /// Rows that the result has room for.
+    room: usize,
+    /// Factor on what stands in the result before.
+    beta: f32,
 }
 
 impl Products {
@@ -63,26 +68,26 @@ impl Products {
             handle: result::create_handle()?,
             workspace,
             plans: HashMap::new(),
-            order: Order::default(),
         })
     }
 
-    /// How products are computed from now on.
-    pub fn set_order(&mut self, order: Order) {
-        self.order = order;
-    }
-
     /// `out = x · weightᵀ + bias`: `x: [rows, inputs]`, `out: [rows, outputs]`, `bias: [outputs]`.
+    ///
+    /// Here and below: where both buffers have room for more, [`PADDED`] rows at most, rows behind the last one are
+    /// computed from whatever stands there.
     pub fn multiply(
         &mut self,
         device: &Device,
-        weight: (&Weight, Option<&Buffer<bf16>>),
+        (weight, bias): (&Weight, Option<&Buffer<bf16>>),
         x: &Buffer<bf16>,
         rows: usize,
         out: &mut Buffer<bf16>,
     ) -> Result<(), CudaError> {
-        holds(out, rows * weight.0.outputs);
-        self.run(device, weight, x, rows, (out.address(), Output::Bf16), 0.0)
+        let operands = Operands {
+            bias,
+            ..Operands::new(weight, x, rows, out, 0.0)
+        };
+        self.run(device, &operands, Output::Bf16)
     }
 
     /// The same with a result in f32.
@@ -94,8 +99,7 @@ impl Products {
         rows: usize,
         out: &mut Buffer<f32>,
     ) -> Result<(), CudaError> {
-        holds(out, rows * weight.outputs);
-        self.run(device, (weight, None), x, rows, (out.address(), Output::F32), 0.0)
+        self.run(device, &Operands::new(weight, x, rows, out, 0.0), Output::F32)
     }
 
     /// `sum += x · weightᵀ`.
@@ -107,91 +111,102 @@ impl Products {
         rows: usize,
         sum: &mut Buffer<f32>,
     ) -> Result<(), CudaError> {
-        holds(sum, rows * weight.outputs);
-        self.run(device, (weight, None), x, rows, (sum.address(), Output::F32), 1.0)
+        self.run(device, &Operands::new(weight, x, rows, sum, 1.0), Output::F32)
     }
 
-    fn run(
-        &mut self,
-        device: &Device,
-        (weight, bias): (&Weight, Option<&Buffer<bf16>>),
-        x: &Buffer<bf16>,
-        rows: usize,
-        (out, result): (u64, Output),
-        beta: f32,
-    ) -> Result<(), CudaError> {
-        holds(x, rows * weight.inputs);
-        if rows == 0 {
+    fn run(&mut self, device: &Device, operands: &Operands<'_>, output: Output) -> Result<(), CudaError> {
+        if operands.rows == 0 {
             return Ok(());
         }
-        let shape = Shape {
-            order: self.order,
-            bucket: match self.order {
-                Order::Fixed => 0,
-                Order::Fastest => rows.next_power_of_two().max(16),
-            },
-            outputs: weight.outputs,
-            inputs: weight.inputs,
-            result,
-            bias: bias.is_some(),
-        };
+        let shape = operands.shape(output);
         if !self.plans.contains_key(&shape) {
             let plan = self.plan(shape)?;
             self.plans.insert(shape, plan);
         }
-        let plan = self.plans[&shape];
-        self.launch(
-            device,
-            (weight, bias),
-            x.address(),
-            rows,
-            (out, result),
-            beta,
-            &plan,
-        )
+        let plan = &self.plans[&shape];
+        self.launch(device, operands, plan, plan.algorithm(operands.rows))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a product has this many operands")]
+    /// Starts a product by this algorithm.
     fn launch(
         &self,
         device: &Device,
-        (weight, bias): (&Weight, Option<&Buffer<bf16>>),
-        x: u64,
-        rows: usize,
-        (out, result): (u64, Output),
-        beta: f32,
+        operands: &Operands<'_>,
         plan: &Plan,
+        algorithm: &Algorithm,
     ) -> Result<(), CudaError> {
+        let Operands { weight, x, rows, .. } = *operands;
+        let room = operands.room.min(x.len() / weight.inputs);
+        let rows = if algorithm.least_rows <= room {
+            rows.max(algorithm.least_rows)
+        } else {
+            rows
+        };
         let input = layout(sys::cudaDataType::CUDA_R_16BF, weight.inputs, rows)?;
-        let output = layout(result.data_type(), weight.outputs, rows)?;
-        if let Some(bias) = bias {
+        let output = layout(plan.shape.result.data_type(), weight.outputs, rows)?;
+        if let Some(bias) = operands.bias {
             let attribute = sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER;
             set(plan.operation, attribute, &bias.address())?;
         }
         let (alpha, stream) = (1.0f32, device.stream().cu_stream());
-        // SAFETY: the descriptors describe buffers that hold at least as much (checked by the callers); the scalars
+        // SAFETY: the descriptors describe buffers that hold at least as much (checked by `Operands::new`); the scalars
         // live until the call returns, as host scalars must.
         let done = unsafe {
             result::matmul(
                 self.handle,
                 plan.operation,
                 (&raw const alpha).cast(),
-                (&raw const beta).cast(),
+                (&raw const operands.beta).cast(),
                 weight.values.address() as *const c_void,
                 plan.weight,
-                x as *const c_void,
+                x.address() as *const c_void,
                 input.0,
-                out as *const c_void,
+                operands.out as *const c_void,
                 output.0,
-                out as *mut c_void,
+                operands.out as *mut c_void,
                 output.0,
-                &raw const plan.algorithm,
+                &raw const algorithm.id,
                 self.workspace.device_ptr(device.stream()).0 as *mut c_void,
                 WORKSPACE,
                 stream.cast(),
             )
         };
         Ok(done?)
+    }
+}
+
+/// Most rows that a product of fewer is filled up to: tiles of so many are read faster than thinner ones.
+pub const PADDED: usize = 64;
+
+impl<'a> Operands<'a> {
+    #[track_caller]
+    fn new<T: cudarc::driver::DeviceRepr>(
+        weight: &'a Weight,
+        x: &'a Buffer<bf16>,
+        rows: usize,
+        out: &Buffer<T>,
+        beta: f32,
+    ) -> Self {
+        holds(x, rows * weight.inputs);
+        holds(out, rows * weight.outputs);
+        Self {
+            weight,
+            bias: None,
+            x,
+            rows,
+            out: out.address(),
+            room: out.len() / weight.outputs,
+            beta,
+        }
+    }
+
+    fn shape(&self, result: Output) -> Shape {
+        Shape {
+            outputs: self.weight.outputs,
+            inputs: self.weight.inputs,
+            result,
+            bias: self.bias.is_some(),
+        }
     }
 }
 

@@ -1,28 +1,27 @@
-//! Plans of products: descriptors of the library, and its algorithm.
+//! Plans of products: descriptors of the library, and its algorithms.
 
 use cudarc::cublaslt::{result, sys};
 
-use super::{Order, Products, WORKSPACE};
+use super::{Products, WORKSPACE};
 use crate::cuda::CudaError;
 
 /// `CUBLAS_OP_T`: the weights' rows are outputs.
 const TRANSPOSED: i32 = 1;
 
-/// Numbers of rows for which the library is asked for the algorithm that serves any number, in this order.
-const FIXED_ROWS: [usize; 2] = [1024, 4096];
-
-/// `CUBLASLT_MATMUL_TILE_128x128`: within 5 % of the best of all for 500 rows and more, and still quick for few, where
-/// larger tiles leave most of a device idle (`examples/products.rs` on an H200).
-const FIXED_TILE: u32 = 20;
+/// Rows for which the library is asked where nothing was tuned: its answer serves for any number.
+const UNTUNED_ROWS: usize = 1024;
 
 /// Algorithms that the library is asked for.
 const CHOICES: usize = 32;
 
-/// What an algorithm is chosen by.
+/// Numbers of rows for which algorithms are tuned; one serves down to the number before it.
+pub(super) const BUCKETS: [usize; 16] = [
+    16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192,
+];
+
+/// What an algorithm is chosen by, beside the number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
-    pub order: Order,
-    pub bucket: usize,
     pub outputs: usize,
     pub inputs: usize,
     pub result: Output,
@@ -36,12 +35,23 @@ pub(super) enum Output {
     Bf16,
 }
 
-/// Descriptors of a product, and its algorithm.
-#[derive(Clone, Copy)]
+/// Descriptors of a product, and its algorithms.
 pub(super) struct Plan {
+    pub shape: Shape,
     pub operation: sys::cublasLtMatmulDesc_t,
     pub weight: sys::cublasLtMatrixLayout_t,
-    pub algorithm: sys::cublasLtMatmulAlgo_t,
+    /// For any number of rows.
+    pub any: Algorithm,
+    /// For rows up to each of [`BUCKETS`], as far as they are tuned.
+    pub tuned: Vec<Algorithm>,
+}
+
+/// How a product runs.
+#[derive(Clone, Copy)]
+pub(super) struct Algorithm {
+    pub id: sys::cublasLtMatmulAlgo_t,
+    /// Fewer rows are filled up to these where there is room.
+    pub least_rows: usize,
 }
 
 impl Output {
@@ -49,6 +59,14 @@ impl Output {
         match self {
             Self::F32 => sys::cudaDataType::CUDA_R_32F,
             Self::Bf16 => sys::cudaDataType::CUDA_R_16BF,
+        }
+    }
+
+    /// Bytes of an element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 => 2,
         }
     }
 }
@@ -99,25 +117,8 @@ pub(super) fn set<T>(
 }
 
 impl Products {
+    /// A plan that is not tuned.
     pub(super) fn plan(&self, shape: Shape) -> Result<Plan, CudaError> {
-        let plan = self.describe(shape)?;
-        let algorithm = self.algorithm(plan.operation, plan.weight, shape)?;
-        Ok(Plan { algorithm, ..plan })
-    }
-
-    pub(super) fn plan_with(
-        &self,
-        shape: Shape,
-        algorithm: sys::cublasLtMatmulAlgo_t,
-    ) -> Result<Plan, CudaError> {
-        Ok(Plan {
-            algorithm,
-            ..self.describe(shape)?
-        })
-    }
-
-    /// A plan without its algorithm.
-    fn describe(&self, shape: Shape) -> Result<Plan, CudaError> {
         use sys::cublasLtMatmulDescAttributes_t as Attribute;
         let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
         let operation = result::create_matmul_desc(compute, sys::cudaDataType::CUDA_R_32F)?;
@@ -127,101 +128,111 @@ impl Products {
             set(operation, Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
         }
         let weight = layout(sys::cudaDataType::CUDA_R_16BF, shape.inputs, shape.outputs)?;
-        Ok(Plan {
+        let mut plan = Plan {
+            shape,
             operation,
             weight: weight.keep(),
-            algorithm: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
-        })
-    }
-
-    /// The library's first choice that keeps the order.
-    fn algorithm(
-        &self,
-        operation: sys::cublasLtMatmulDesc_t,
-        weight: sys::cublasLtMatrixLayout_t,
-        shape: Shape,
-    ) -> Result<sys::cublasLtMatmulAlgo_t, CudaError> {
-        let asked = match shape.order {
-            Order::Fixed => &FIXED_ROWS[..],
-            Order::Fastest => &[shape.bucket],
+            any: Algorithm {
+                id: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
+                least_rows: 0,
+            },
+            tuned: Vec::new(),
         };
-        let mut found = Vec::new();
-        for &bucket in asked {
-            found.extend(self.heuristics(operation, weight, Shape { bucket, ..shape })?);
-        }
-        let algorithms = found.iter().map(|choice| &choice.algo);
-        let chosen = match shape.order {
-            Order::Fastest => algorithms.clone().next(),
-            Order::Fixed => {
-                let in_one = || algorithms.clone().filter(|algorithm| sums_in_one(algorithm));
-                in_one()
-                    .find(|algorithm| has_fixed_tile(algorithm))
-                    .or_else(|| in_one().next())
+        match self
+            .advised(&plan, UNTUNED_ROWS)
+            .map(|found| found.first().copied())
+        {
+            Ok(Some(algorithm)) => plan.any.id = algorithm,
+            other => {
+                plan.destroy();
+                other?;
+                return Err(CudaError::NoAlgorithm {
+                    rows: UNTUNED_ROWS,
+                    outputs: shape.outputs,
+                    inputs: shape.inputs,
+                });
             }
-        };
-        chosen.copied().ok_or(CudaError::NoAlgorithm {
-            rows: shape.bucket,
-            outputs: shape.outputs,
-            inputs: shape.inputs,
-        })
+        }
+        Ok(plan)
     }
 
-    /// What the library advises, best first.
-    pub(super) fn heuristics(
+    /// What the library advises for so many rows, best first, of what sums in one go.
+    pub(super) fn advised(
         &self,
-        operation: sys::cublasLtMatmulDesc_t,
-        weight: sys::cublasLtMatrixLayout_t,
-        shape: Shape,
-    ) -> Result<Vec<sys::cublasLtMatmulHeuristicResult_t>, CudaError> {
-        let input = layout(sys::cudaDataType::CUDA_R_16BF, shape.inputs, shape.bucket)?;
-        let output = layout(shape.result.data_type(), shape.outputs, shape.bucket)?;
-        let preference = result::create_matmul_pref()?;
-        let most = WORKSPACE;
+        plan: &Plan,
+        rows: usize,
+    ) -> Result<Vec<sys::cublasLtMatmulAlgo_t>, CudaError> {
+        use sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
+        let input = layout(sys::cudaDataType::CUDA_R_16BF, plan.shape.inputs, rows)?;
+        let output = layout(plan.shape.result.data_type(), plan.shape.outputs, rows)?;
+        let preference = Preference(result::create_matmul_pref()?);
+        preference.set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &WORKSPACE)?;
+        // No way to reduce parts of a sum: no parts.
+        preference.set(Attribute::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &0u32)?;
         let mut found = Vec::<sys::cublasLtMatmulHeuristicResult_t>::with_capacity(CHOICES);
         let mut count = 0;
         // SAFETY: all descriptors are alive; as many results fit where they are written as are asked for, and as many
         // are there as the library says.
         unsafe {
-            let attribute =
-                sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
-            result::set_matmul_pref_attribute(
-                preference,
-                attribute,
-                (&raw const most).cast(),
-                size_of_val(&most),
-            )?;
             let status = sys::cublasLtMatmulAlgoGetHeuristic(
                 self.handle,
-                operation,
-                weight,
+                plan.operation,
+                plan.weight,
                 input.0,
                 output.0,
                 output.0,
-                preference,
+                preference.0,
                 CHOICES as i32,
                 found.as_mut_ptr(),
                 &mut count,
             );
-            result::destroy_matmul_pref(preference)?;
             status.result()?;
             found.set_len(count as usize);
         }
-        found.retain(|choice| choice.state.result().is_ok());
-        Ok(found)
+        let works = |choice: &sys::cublasLtMatmulHeuristicResult_t| choice.state.result().is_ok();
+        let algorithms = found
+            .iter()
+            .filter(|choice| works(choice))
+            .map(|choice| choice.algo);
+        Ok(algorithms.filter(sums_in_one).collect())
+    }
+}
+
+/// What the library looks for.
+struct Preference(sys::cublasLtMatmulPreference_t);
+
+impl Preference {
+    fn set<T>(
+        &self,
+        attribute: sys::cublasLtMatmulPreferenceAttributes_t,
+        value: &T,
+    ) -> Result<(), CudaError> {
+        // SAFETY: the value has the attribute's type and is copied.
+        unsafe {
+            result::set_matmul_pref_attribute(
+                self.0,
+                attribute,
+                std::ptr::from_ref(value).cast(),
+                size_of::<T>(),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Preference {
+    fn drop(&mut self) {
+        // SAFETY: made with this value and not yet destroyed.
+        let _ = unsafe { result::destroy_matmul_pref(self.0) };
     }
 }
 
 /// Whether an algorithm sums over all inputs in one go.
-pub(super) fn sums_in_one(algorithm: &sys::cublasLtMatmulAlgo_t) -> bool {
+fn sums_in_one(algorithm: &sys::cublasLtMatmulAlgo_t) -> bool {
     use sys::cublasLtMatmulAlgoConfigAttributes_t as Attribute;
     let parts = attribute(algorithm, Attribute::CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
     let reduction = attribute(algorithm, Attribute::CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
     parts.is_some_and(|parts| parts <= 1) && reduction == Some(0)
-}
-
-fn has_fixed_tile(algorithm: &sys::cublasLtMatmulAlgo_t) -> bool {
-    use sys::cublasLtMatmulAlgoConfigAttributes_t as Attribute;
-    attribute(algorithm, Attribute::CUBLASLT_ALGO_CONFIG_TILE_ID) == Some(FIXED_TILE)
 }
 
 pub(super) fn attribute(
@@ -229,7 +240,7 @@ pub(super) fn attribute(
     attribute: sys::cublasLtMatmulAlgoConfigAttributes_t,
 ) -> Option<u32> {
     let (mut value, mut written) = (0u32, 0usize);
-    // SAFETY: both attributes are 32-bit numbers, and there is room for one.
+    // SAFETY: all attributes that are asked for are 32-bit numbers, and there is room for one.
     let status = unsafe {
         sys::cublasLtMatmulAlgoConfigGetAttribute(
             algorithm,
@@ -243,8 +254,16 @@ pub(super) fn attribute(
 }
 
 impl Plan {
+    /// The algorithm for so many rows.
+    pub fn algorithm(&self, rows: usize) -> &Algorithm {
+        let bucket = BUCKETS
+            .partition_point(|&most| most < rows)
+            .min(BUCKETS.len() - 1);
+        self.tuned.get(bucket).unwrap_or(&self.any)
+    }
+
     pub fn destroy(&self) {
-        // SAFETY: made by `describe`, and nothing uses the plan after this.
+        // SAFETY: made by `Products::plan`, and nothing uses the plan after this.
         unsafe {
             let _ = result::destroy_matmul_desc(self.operation);
             let _ = result::destroy_matrix_layout(self.weight);
