@@ -78,6 +78,7 @@ impl<'a> Bench<'a> {
             self.decode(batch, 8192, None).await?;
         }
         self.sampled(32).await?;
+        self.same_documents(32).await?;
         self.shared().await?;
         for (clients, vllm) in VLLM_IN_FLIGHT {
             self.in_flight(clients, vllm).await?;
@@ -229,7 +230,31 @@ impl<'a> Bench<'a> {
             1024 => format!("decode b{batch}"),
             context => format!("decode b{batch} at {context}"),
         };
-        self.streams(work, batch, context, greedily(), vllm).await
+        if !self.wanted(&work) {
+            return Ok(());
+        }
+        let prompts = self.plain(batch, context)?;
+        self.streams(work, &prompts, mode(BlendMode::Exact), greedily(), vllm)
+            .await
+    }
+
+    /// Streams over the same documents in orders of their own, to be compared with as many over as long contexts of their
+    /// own.
+    async fn same_documents(&mut self, batch: usize) -> Result<()> {
+        let work = format!("decode b{batch} over the same 8x{DOCUMENT}");
+        if !self.wanted(&work) {
+            return Ok(());
+        }
+        let documents = self.prompts.documents(8, DOCUMENT);
+        let prompts: Vec<Prompt> = (0..batch)
+            .map(|_| self.prompts.ask(&documents))
+            .collect::<Result<_>>()?;
+        self.streams(work, &prompts, blended(tenth()?), greedily(), None)
+            .await
+    }
+
+    fn plain(&mut self, batch: usize, context: usize) -> Result<Vec<Prompt>> {
+        (0..batch).map(|_| self.prompts.plain(context)).collect()
     }
 
     /// Tokens drawn with a temperature, top-k and top-p.
@@ -240,29 +265,28 @@ impl<'a> Bench<'a> {
             top_p: 0.95,
             ..Sampling::default()
         };
-        self.streams(format!("decode b{batch} sampled"), batch, 1024, sampling, None)
-            .await
-    }
-
-    /// Time of a decoding step with `batch` streams at a context of so many tokens.
-    async fn streams(
-        &mut self,
-        work: String,
-        batch: usize,
-        context: usize,
-        sampling: Sampling,
-        vllm: Option<f64>,
-    ) -> Result<()> {
+        let work = format!("decode b{batch} sampled");
         if !self.wanted(&work) {
             return Ok(());
         }
-        let prompts: Vec<Prompt> = (0..batch)
-            .map(|_| self.prompts.plain(context))
-            .collect::<Result<_>>()?;
-        // Their prefixes are resident then, so that all streams begin together.
-        self.together(&prompts, sampling, 1).await?;
+        let prompts = self.plain(batch, 1024)?;
+        self.streams(work, &prompts, mode(BlendMode::Exact), sampling, None)
+            .await
+    }
+
+    /// Time of a decoding step with these prompts' streams.
+    async fn streams(
+        &mut self,
+        work: String,
+        prompts: &[Prompt],
+        blend: BlendOptions,
+        sampling: Sampling,
+        vllm: Option<f64>,
+    ) -> Result<()> {
+        // What they share is resident then, so that all streams begin together.
+        self.together(prompts, blend, sampling, 1).await?;
         let steps = 64;
-        let streams = self.together(&prompts, sampling, steps + 64).await?;
+        let streams = self.together(prompts, blend, sampling, steps + 64).await?;
         // The stream that began last: all others run beside it.
         let last = streams
             .iter()
@@ -283,13 +307,14 @@ impl<'a> Bench<'a> {
     async fn together(
         &self,
         prompts: &[Prompt],
+        blend: BlendOptions,
         sampling: Sampling,
         max_tokens: usize,
     ) -> Result<Vec<Vec<Duration>>> {
         let start = Instant::now();
         let requests = prompts.iter().map(|prompt| Request {
             sampling,
-            ..request(prompt.clone(), mode(BlendMode::Exact), max_tokens)
+            ..request(prompt.clone(), blend, max_tokens)
         });
         let streams = self
             .engine

@@ -176,13 +176,17 @@ impl Planner {
         let used = (part.len - start).min(PAGE_TOKENS);
         let beyond = if used == PAGE_TOKENS { 0 } else { u64::MAX << used };
         let hidden = beyond | part.hidden.map_or(0, |words| words[page]);
-        let open = (0..used).filter(|slot| hidden >> slot & 1 == 0);
+        let open = !hidden;
         let (first, low, high) = match part.positions {
             Positions::From(from) => {
                 let first = i64::from(from) + start as i64;
-                let (low, high) = (open.clone().next(), open.clone().next_back());
-                let at = |slot: Option<usize>| slot.map(|slot| (first + slot as i64) as i32);
-                (first as i32, at(low), at(high))
+                let at = |slot: u32| (open != 0).then_some((first + i64::from(slot)) as i32);
+                let last = u64::BITS - 1;
+                (
+                    first as i32,
+                    at(open.trailing_zeros()),
+                    at(last.saturating_sub(open.leading_zeros())),
+                )
             }
             Positions::List(list) => {
                 let first = self.slot_positions.len() as i32;
@@ -190,7 +194,8 @@ impl Planner {
                 self.slot_positions.extend(page.iter().map(|&p| p as i32));
                 // Whole pages are read, so that the list must reach as far.
                 self.slot_positions.resize(first as usize + PAGE_TOKENS, i32::MAX);
-                let held = || open.clone().map(|slot| page[slot] as i32);
+                let held = |slot: &usize| (open >> slot & 1 == 1).then(|| page[*slot] as i32);
+                let held = || (0..used).filter_map(|slot| held(&slot));
                 (first, held().min(), held().max())
             }
         };
