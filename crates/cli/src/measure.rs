@@ -42,6 +42,9 @@ pub struct EvalArgs {
     /// Also let every rule answer on its own, for F1
     #[arg(long)]
     answers: bool,
+    /// Cases that are measured at once
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    parallel: usize,
     /// Results as JSON lines; what is in there already is not run again
     #[arg(long, value_name = "FILE", default_value = "medley-eval.jsonl")]
     out: PathBuf,
@@ -142,6 +145,7 @@ pub async fn eval(arguments: EvalArgs, config: ModelConfig) -> Result<()> {
         ratios: arguments.ratios,
         check_layer: config.blend.options.check_layer,
         answers: arguments.answers,
+        parallel: arguments.parallel,
         out: arguments.out,
     };
     let table = evaluation::run(&subject, &options).await?;
@@ -181,7 +185,7 @@ fn subject(choice: Choice, config: &ModelConfig) -> Result<Subject> {
     let running = model::start(&choice, config, None)?;
     Ok(Subject {
         name: choice.name(),
-        anchor: config.blend.anchor.label().to_owned(),
+        anchor: config.blend.anchor.label(),
         engine: running.engine,
         composer: running.composer,
     })

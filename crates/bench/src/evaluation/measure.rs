@@ -25,7 +25,7 @@ pub(super) struct Measurement<'a> {
     /// What is forced: the beginning of the full prefill's answer; one end-of-text token if that is empty.
     answer: Arc<[TokenId]>,
     /// Distributions of the full prefill over the answer.
-    logits: Vec<Vec<f32>>,
+    logits: Arc<Vec<Vec<f32>>>,
     text: String,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Measurement<'a> {
             case,
             prompt,
             answer,
-            logits,
+            logits: Arc::new(logits),
             text,
         })
     }
@@ -88,8 +88,10 @@ impl<'a> Measurement<'a> {
         let blend = rule.options(ratio, self.options.check_layer);
         let request = forced(self.prompt.clone(), blend, Arc::clone(&self.answer));
         let run = Run::of(&*self.subject.engine, request).await?;
-        let divergence =
-            Divergence::between(&self.logits, &run.logits).context("the runs have different logits")?;
+        let (full, blended) = (Arc::clone(&self.logits), run.logits);
+        // Whole vocabularies: too long for a thread that others wait for.
+        let divergence = tokio::task::spawn_blocking(move || Divergence::between(&full, &blended));
+        let divergence = divergence.await?.context("the runs have different logits")?;
         let answer = if self.options.answers {
             let tokens = own_answer(self.subject, self.prompt, blend, ANSWER_TOKENS).await?;
             Some(self.subject.tokenizer().decode(&tokens))

@@ -16,6 +16,8 @@ mod table;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use futures::{StreamExt as _, future, stream};
+use medley_kv::{Prompt, Ratio};
 
 pub use case::Case;
 pub use ledger::Record;
@@ -41,11 +43,13 @@ pub struct Options {
     /// Rules to compare.
     pub rules: Vec<Rule>,
     /// Ratios for every rule but `none`, 0 to 1.
-    pub ratios: Vec<medley_kv::Ratio>,
+    pub ratios: Vec<Ratio>,
     /// Layer of the deviation rule.
     pub check_layer: u32,
     /// Whether each rule also answers on its own, for F1.
     pub answers: bool,
+    /// Cases that are measured at once, at least 1. Results do not depend on it.
+    pub parallel: usize,
     /// Results as JSON lines; appended to.
     pub out: PathBuf,
 }
@@ -67,45 +71,69 @@ pub async fn run(subject: &Subject, options: &Options) -> Result<Table> {
         .take(options.cases);
     let fitting: Vec<_> = fitting.collect();
     let plan = plan(options);
-    let steps = Steps::new(fitting.len() * plan.len());
-    for (case, prompt) in &fitting {
-        let key = |(rule, ratio): &(Rule, medley_kv::Ratio)| {
-            Key::new(subject, &data, case, &rule.label(), ratio.get())
-        };
-        let missing: Vec<_> = plan
-            .iter()
-            .filter(|p| !ledger.has(&key(p), options.answers))
-            .collect();
-        (missing.len()..plan.len()).for_each(|_| steps.step());
-        if missing.is_empty() {
-            continue;
-        }
-        steps.now(&format!(
-            "case {}: full prefill of {} tokens",
-            case.id,
-            prompt.len()
-        ));
-        let measurement = Measurement::new(subject, options, case, prompt).await?;
-        ledger.append(measurement.reference(Key::new(subject, &data, case, "full", 1.0)))?;
-        for (rule, ratio) in missing {
-            steps.now(&format!("case {}: {} at {}", case.id, rule.label(), ratio.get()));
-            let record = measurement.of(*rule, *ratio, key(&(*rule, *ratio))).await;
-            ledger.append(record.with_context(|| format!("case {}, {}", case.id, rule.label()))?)?;
-            steps.step();
+    let missing = |case: &Case| {
+        let key = |&(rule, ratio): &(Rule, Ratio)| Key::new(subject, &data, case, &rule.label(), ratio.get());
+        let missing = plan.iter().map(|pair| (*pair, key(pair)));
+        missing
+            .filter(|(_, key)| !ledger.has(key, options.answers))
+            .collect::<Vec<_>>()
+    };
+    let work: Vec<_> = fitting
+        .iter()
+        .map(|(case, prompt)| (*case, prompt, missing(case)))
+        .filter(|(.., missing)| !missing.is_empty())
+        .collect();
+    let steps = Steps::new(work.iter().map(|(.., missing)| missing.len()).sum());
+    let measured = work.into_iter().map(|(case, prompt, missing)| {
+        let full = Key::new(subject, &data, case, "full", 1.0);
+        measure(subject, options, (case, prompt), full, missing)
+    });
+    let mut measured = stream::iter(measured).buffered(options.parallel.max(1));
+    while let Some(records) = measured.next().await {
+        for record in records? {
+            steps.now(&format!("case {}: {}", record.key.case, record.key.rule));
+            if record.key.rule != "full" {
+                steps.step();
+            }
+            ledger.append(record)?;
         }
     }
+    drop(measured);
     steps.finish();
     let ids: Vec<&str> = fitting.iter().map(|(case, _)| case.id.as_str()).collect();
     Ok(Table::new(subject, &data, &ids, ledger.records()))
 }
 
+/// Measures a case with all its rules at once: the full prefill's result first.
+async fn measure(
+    subject: &Subject,
+    options: &Options,
+    (case, prompt): (&Case, &Prompt),
+    full: Key,
+    missing: Vec<((Rule, Ratio), Key)>,
+) -> Result<Vec<Record>> {
+    let measurement = Measurement::new(subject, options, case, prompt).await?;
+    let of = |((rule, ratio), key): ((Rule, Ratio), Key)| {
+        let record = measurement.of(rule, ratio, key);
+        async move {
+            record
+                .await
+                .with_context(|| format!("case {}, {}", case.id, rule.label()))
+        }
+    };
+    let records = future::try_join_all(missing.into_iter().map(of)).await?;
+    Ok(std::iter::once(measurement.reference(full))
+        .chain(records)
+        .collect())
+}
+
 /// All pairs of rule and ratio.
-fn plan(options: &Options) -> Vec<(Rule, medley_kv::Ratio)> {
+fn plan(options: &Options) -> Vec<(Rule, Ratio)> {
     let of_rule = |rule: Rule| {
         let ratios = if rule.repairs() {
             options.ratios.clone()
         } else {
-            vec![medley_kv::Ratio::ZERO]
+            vec![Ratio::ZERO]
         };
         ratios.into_iter().map(move |ratio| (rule, ratio))
     };

@@ -19,6 +19,11 @@ pub enum Anchor {
     Neutral,
     /// The leading token and this text.
     Text(String),
+    /// The leading token and a passage in the style of the document: the neutral one, in lower case for documents
+    /// without capitals.
+    Matched,
+    /// The leading token and the first so many tokens of the document itself.
+    Own(usize),
 }
 
 /// About 60 tokens of plain prose, cased and punctuated as documents are.
@@ -26,13 +31,46 @@ const NEUTRAL: &str = "The Danube rises in the Black Forest of southern Germany 
 kilometres to the Black Sea. It passes through or along ten countries, and four capitals stand on its banks: \
 Vienna, Bratislava, Budapest and Belgrade.\n\n";
 
-impl Anchor {
-    /// The anchor's tokens. Control tokens that the text spells stay text.
-    pub(super) fn tokens(&self, tokenizer: &Tokenizer, leading: TokenId) -> Arc<[TokenId]> {
+/// An anchor as tokens of a model.
+pub(super) enum Ground {
+    /// The same for all documents.
+    Fixed(Arc<[TokenId]>),
+    /// One for documents with capitals, one for those without.
+    Matched {
+        cased: Arc<[TokenId]>,
+        lower: Arc<[TokenId]>,
+    },
+    /// So many tokens of the document.
+    Own { leading: TokenId, tokens: usize },
+}
+
+impl Ground {
+    /// The anchor in tokens. Control tokens that the text spells stay text.
+    pub fn new(anchor: &Anchor, tokenizer: &Tokenizer, leading: TokenId) -> Self {
+        match anchor {
+            Anchor::Bos => Self::Fixed([leading].into()),
+            Anchor::Neutral => Self::Fixed(behind(tokenizer, leading, NEUTRAL)),
+            Anchor::Text(text) => Self::Fixed(behind(tokenizer, leading, text)),
+            Anchor::Matched => Self::Matched {
+                cased: behind(tokenizer, leading, NEUTRAL),
+                lower: behind(tokenizer, leading, &NEUTRAL.to_lowercase()),
+            },
+            &Anchor::Own(tokens) => Self::Own { leading, tokens },
+        }
+    }
+
+    /// What a document of these tokens stands behind.
+    pub fn of(&self, tokenizer: &Tokenizer, document: &[TokenId]) -> Arc<[TokenId]> {
         match self {
-            Self::Bos => [leading].into(),
-            Self::Neutral => behind(tokenizer, leading, NEUTRAL),
-            Self::Text(text) => behind(tokenizer, leading, text),
+            Self::Fixed(tokens) => Arc::clone(tokens),
+            Self::Matched { cased, lower } => {
+                let capitals = tokenizer.decode(document).chars().any(char::is_uppercase);
+                Arc::clone(if capitals { cased } else { lower })
+            }
+            Self::Own { leading, tokens } => {
+                let own = document.iter().copied().take(*tokens);
+                std::iter::once(*leading).chain(own).collect()
+            }
         }
     }
 }

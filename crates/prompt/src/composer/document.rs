@@ -1,6 +1,6 @@
 //! A document's tokens and anchor.
 
-use std::{num::NonZeroUsize, panic, sync::Arc, thread};
+use std::{num::NonZeroUsize, panic, thread};
 
 use medley_kv::{Document, TokenId};
 
@@ -34,7 +34,7 @@ impl Composer {
         };
         let anchor = match &document.context {
             Some(context) => anchor::behind(&self.tokenizer, self.leading, context),
-            None => Arc::clone(&self.anchor),
+            None => self.anchor(&tokens),
         };
         Ok(Document {
             name: document.id.clone(),
@@ -84,8 +84,8 @@ impl Composer {
     pub(super) fn bare_document(&self, tokens: Vec<TokenId>) -> Document {
         Document {
             name: None,
+            anchor: self.anchor(&tokens),
             tokens: tokens.into(),
-            anchor: Arc::clone(&self.anchor),
         }
     }
 }

@@ -23,6 +23,7 @@ pub use error::{ComposeError, ComposerError};
 pub use input::{Body, CompletionInput, DocumentInput, PromptInput};
 
 use crate::{Specials, Tokenizer};
+use anchor::Ground;
 use segments::Segments;
 use separator::Separator;
 
@@ -30,7 +31,7 @@ use separator::Separator;
 pub struct Composer {
     tokenizer: Tokenizer,
     leading: TokenId,
-    anchor: Arc<[TokenId]>,
+    ground: Ground,
     separator: Option<Separator>,
 }
 
@@ -62,7 +63,7 @@ impl Composer {
         separator: Option<&str>,
     ) -> Result<Self, ComposerError> {
         let leading = tokenizer.leading().ok_or(ComposerError::NoLeadingToken)?;
-        let anchor = anchor.tokens(&tokenizer, leading);
+        let ground = Ground::new(anchor, &tokenizer, leading);
         let separator = match separator {
             Some(text) => Some(Separator::new(&tokenizer, text).ok_or(ComposerError::EmptySeparator)?),
             None => None,
@@ -70,7 +71,7 @@ impl Composer {
         Ok(Self {
             tokenizer,
             leading,
-            anchor,
+            ground,
             separator,
         })
     }
@@ -80,9 +81,9 @@ impl Composer {
         &self.tokenizer
     }
 
-    /// The anchor of documents without a context of their own: the leading token first.
-    pub fn anchor(&self) -> &[TokenId] {
-        &self.anchor
+    /// The anchor of a document of these tokens without a context of its own: the leading token first.
+    pub fn anchor(&self, document: &[TokenId]) -> Arc<[TokenId]> {
+        self.ground.of(&self.tokenizer, document)
     }
 
     /// The prompt of a request.

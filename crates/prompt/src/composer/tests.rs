@@ -315,12 +315,12 @@ fn documents_stand_behind_the_configured_anchor_or_their_own_context() {
     let encode = |text: &str| tokenizer.encode(text, Specials::AsText);
     let behind_bos = |text: &str| [vec![BOS], encode(text)].concat();
     let new = |anchor| Composer::new(tokenizer.clone(), &anchor, None).expect("composer");
-    assert_eq!(new(Anchor::Bos).anchor(), [BOS]);
+    assert_eq!(new(Anchor::Bos).anchor(&[])[..], [BOS]);
     assert_eq!(
-        new(Anchor::Text("hello".to_owned())).anchor(),
+        new(Anchor::Text("hello".to_owned())).anchor(&[])[..],
         behind_bos("hello")
     );
-    assert!(new(Anchor::Neutral).anchor().len() > 40);
+    assert!(new(Anchor::Neutral).anchor(&[]).len() > 40);
     let composer = new(Anchor::Text("hello".to_owned()));
     let own = DocumentInput {
         context: Some("its section".to_owned()),
@@ -346,13 +346,13 @@ fn without_bos_another_control_token_leads() {
         bos: None,
         ..byte_level()
     };
-    assert_eq!(composer_of(vocabulary.clone()).anchor(), [TokenId(1)]);
+    assert_eq!(composer_of(vocabulary.clone()).anchor(&[])[..], [TokenId(1)]);
     let mut no_end = GgufVocabulary {
         eos: None,
         ..vocabulary
     };
     no_end.tokens[1] = "<x>".to_owned();
-    assert_eq!(composer_of(no_end.clone()).anchor(), [TokenId(0)]);
+    assert_eq!(composer_of(no_end.clone()).anchor(&[])[..], [TokenId(0)]);
     no_end.token_types.fill(1);
     let tokenizer = Tokenizer::from_gguf(no_end).expect("vocabulary");
     assert_eq!(
