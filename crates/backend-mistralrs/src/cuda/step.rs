@@ -199,8 +199,7 @@ impl Picture<'_> {
             let sequence = row_of(rows[0]).sequence;
             let blocks = planner.parts(&views[sequence], &[]);
             let positions: Vec<_> = rows.iter().map(|&place| row_of(place).position.0).collect();
-            let pass = self.tiling.class(self.batch.sequences[sequence].pass_rows);
-            planner.rows(&positions, &blocks, class(pass));
+            planner.rows(&positions, &blocks, class(self.class(sequence)));
         }
         let masses = self.batch.probes.iter().map(|probe| {
             let parts = &self.batch.sequences[probe.sequence].parts;
@@ -224,6 +223,11 @@ impl Picture<'_> {
         (attending, masses, planner.mass_slots())
     }
 
+    /// The class of a sequence's pass.
+    fn class(&self, sequence: usize) -> Class {
+        self.tiling.class(self.batch.sequences[sequence].pass_rows)
+    }
+
     /// Who attends in the last layer and who goes on behind it.
     fn last(&self, staging: &mut Staging) -> (Option<Last>, Option<GoingOn>, Vec<usize>) {
         let places = |rows: Vec<usize>| {
@@ -234,9 +238,13 @@ impl Picture<'_> {
         let attending = places(rows::attending_last(self.batch));
         let going_on = places(rows::that_go_on(self.batch));
         let wanted = going_on.iter().map(|&place| self.order.rows[place]).collect();
-        let last = (attending.len() < self.order.rows.len()).then(|| Last {
+        // Mostly few rows of a pass attend in the last layer, so even those of a long pass are cut as some are: always,
+        // as it depends on how the pass is split whether all rows of a call attend.
+        let many =
+            |&place: &usize| self.class(self.batch.rows[self.order.rows[place]].sequence) == Class::Many;
+        let other = attending.len() < self.order.rows.len() || attending.iter().any(many);
+        let last = other.then(|| Last {
             rows: staging.add(&words(&attending)),
-            // Mostly few rows of a pass attend in the last layer.
             attending: self.attending(&attending, Class::or_some, staging).0,
         });
         let behind = (going_on.len() < self.order.rows.len()).then(|| {
