@@ -185,7 +185,7 @@ fn subject(choice: Choice, config: &ModelConfig) -> Result<Subject> {
     let running = model::start(&choice, config, None)?;
     Ok(Subject {
         name: choice.name(),
-        anchor: config.blend.anchor.label(),
+        anchor: config.blend.anchor.label().to_owned(),
         engine: running.engine,
         composer: running.composer,
     })

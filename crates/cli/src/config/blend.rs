@@ -21,21 +21,15 @@ pub enum Anchor {
         /// Its text.
         text: String,
     },
-    /// The first token and a passage in the style of the document.
-    Matched,
-    /// The first token and so many tokens of the document itself.
-    Own(usize),
 }
 
 impl Anchor {
     /// The name by which results tell it from others.
-    pub fn label(&self) -> String {
+    pub fn label(&self) -> &str {
         match self {
-            Self::Bos => "bos".to_owned(),
-            Self::Neutral => "neutral".to_owned(),
-            Self::Matched => "matched".to_owned(),
-            Self::Own(tokens) => format!("own:{tokens}"),
-            Self::File { path, .. } => path.clone(),
+            Self::Bos => "bos",
+            Self::Neutral => "neutral",
+            Self::File { path, .. } => path,
         }
     }
 }
@@ -106,8 +100,6 @@ fn anchor(text: &str) -> Result<Anchor, String> {
     match text {
         "bos" => Ok(Anchor::Bos),
         "neutral" => Ok(Anchor::Neutral),
-        "matched" => Ok(Anchor::Matched),
-        own if own.starts_with("own:") => own[4..].parse().map(Anchor::Own).map_err(|e| e.to_string()),
         path => {
             let read = std::fs::read_to_string(path).map(|text| Anchor::File {
                 path: path.to_owned(),

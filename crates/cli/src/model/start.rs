@@ -104,8 +104,6 @@ fn run(
     let anchor = match &config.blend.anchor {
         config::Anchor::Bos => Anchor::Bos,
         config::Anchor::Neutral => Anchor::Neutral,
-        config::Anchor::Matched => Anchor::Matched,
-        config::Anchor::Own(tokens) => Anchor::Own(*tokens),
         config::Anchor::File { text, .. } => Anchor::Text(text.clone()),
     };
     let composer = Composer::new(tokenizer.clone(), &anchor, separator);

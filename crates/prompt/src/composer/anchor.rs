@@ -15,15 +15,11 @@ pub enum Anchor {
     /// The leading token alone.
     #[default]
     Bos,
-    /// The leading token and a passage that has nothing to do with any document.
+    /// The leading token and a passage that has nothing to do with any document, in lower case for documents without
+    /// capitals.
     Neutral,
     /// The leading token and this text.
     Text(String),
-    /// The leading token and a passage in the style of the document: the neutral one, in lower case for documents
-    /// without capitals.
-    Matched,
-    /// The leading token and the first so many tokens of the document itself.
-    Own(usize),
 }
 
 /// About 60 tokens of plain prose, cased and punctuated as documents are.
@@ -36,12 +32,10 @@ pub(super) enum Ground {
     /// The same for all documents.
     Fixed(Arc<[TokenId]>),
     /// One for documents with capitals, one for those without.
-    Matched {
+    InStyle {
         cased: Arc<[TokenId]>,
         lower: Arc<[TokenId]>,
     },
-    /// So many tokens of the document.
-    Own { leading: TokenId, tokens: usize },
 }
 
 impl Ground {
@@ -49,13 +43,11 @@ impl Ground {
     pub fn new(anchor: &Anchor, tokenizer: &Tokenizer, leading: TokenId) -> Self {
         match anchor {
             Anchor::Bos => Self::Fixed([leading].into()),
-            Anchor::Neutral => Self::Fixed(behind(tokenizer, leading, NEUTRAL)),
-            Anchor::Text(text) => Self::Fixed(behind(tokenizer, leading, text)),
-            Anchor::Matched => Self::Matched {
+            Anchor::Neutral => Self::InStyle {
                 cased: behind(tokenizer, leading, NEUTRAL),
                 lower: behind(tokenizer, leading, &NEUTRAL.to_lowercase()),
             },
-            &Anchor::Own(tokens) => Self::Own { leading, tokens },
+            Anchor::Text(text) => Self::Fixed(behind(tokenizer, leading, text)),
         }
     }
 
@@ -63,13 +55,9 @@ impl Ground {
     pub fn of(&self, tokenizer: &Tokenizer, document: &[TokenId]) -> Arc<[TokenId]> {
         match self {
             Self::Fixed(tokens) => Arc::clone(tokens),
-            Self::Matched { cased, lower } => {
+            Self::InStyle { cased, lower } => {
                 let capitals = tokenizer.decode(document).chars().any(char::is_uppercase);
                 Arc::clone(if capitals { cased } else { lower })
-            }
-            Self::Own { leading, tokens } => {
-                let own = document.iter().copied().take(*tokens);
-                std::iter::once(*leading).chain(own).collect()
             }
         }
     }

@@ -320,7 +320,11 @@ fn documents_stand_behind_the_configured_anchor_or_their_own_context() {
         new(Anchor::Text("hello".to_owned())).anchor(&[])[..],
         behind_bos("hello")
     );
-    assert!(new(Anchor::Neutral).anchor(&[]).len() > 40);
+    let neutral = new(Anchor::Neutral);
+    let behind_neutral = |text: &str| tokenizer.decode(&neutral.anchor(&encode(text)));
+    let cased = behind_neutral("text With capitals");
+    assert!(cased.len() > 100 && cased.contains("Danube"), "{cased}");
+    assert_eq!(behind_neutral("text without"), cased.to_lowercase());
     let composer = new(Anchor::Text("hello".to_owned()));
     let own = DocumentInput {
         context: Some("its section".to_owned()),
