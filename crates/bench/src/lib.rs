@@ -4,6 +4,7 @@
 //! so what is measured is what is served. Results are files that can be compared later, with the machine and the
 //! commit in them. No HTTP here, and nothing that loads a model: the caller brings a [`Subject`].
 
+pub mod calibration;
 pub mod evaluation;
 pub mod gpu;
 mod machine;

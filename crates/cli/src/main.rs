@@ -11,6 +11,7 @@ mod logging;
 mod measure;
 mod model;
 mod progress;
+mod quality;
 mod say;
 mod serve;
 mod settings;

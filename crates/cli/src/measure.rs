@@ -7,6 +7,7 @@ use clap::Args;
 use medley_backend_mistralrs::ModelSource;
 use medley_bench::{
     Subject,
+    calibration::Target,
     evaluation::{self, Rule},
     ttft::{self, PeerOptions},
 };
@@ -16,15 +17,18 @@ use crate::{
     config::ModelConfig,
     fetch,
     model::{self, Choice},
-    say,
+    quality, say,
 };
 
 /// What to evaluate.
 #[derive(Debug, Args)]
 pub struct EvalArgs {
     /// Cases: a JSON array or, in a file that ends in .jsonl, JSON lines of question, answers and ctxs
-    #[arg(long, value_name = "FILE")]
-    data: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "calibrate")]
+    data: Option<PathBuf>,
+    /// Measure the built-in prompts instead, and keep what ratio the model needs for --blend-target-kl
+    #[arg(long, conflicts_with = "data")]
+    calibrate: bool,
     /// Cases to run, from the first
     #[arg(long, value_name = "N", default_value_t = 20)]
     cases: usize,
@@ -137,9 +141,12 @@ pub async fn bench_gpu(arguments: GpuArgs, _config: ModelConfig) -> Result<()> {
 
 /// Evaluates and prints the table as Markdown.
 pub async fn eval(arguments: EvalArgs, config: ModelConfig) -> Result<()> {
-    let subject = subject(model::choose(&config)?, &config)?;
+    let (subject, identity) = subject(model::choose(&config)?, &config)?;
+    let Some(data) = arguments.data else {
+        return calibrate(&config, &subject, &identity).await;
+    };
     let options = evaluation::Options {
-        data: arguments.data,
+        data,
         cases: arguments.cases,
         rules: arguments.rules,
         ratios: arguments.ratios,
@@ -154,6 +161,21 @@ pub async fn eval(arguments: EvalArgs, config: ModelConfig) -> Result<()> {
         std::fs::write(path, serde_json::to_string_pretty(&table)? + "\n").with_context(shown)?;
     }
     say::result(format_args!("{table}"));
+    Ok(())
+}
+
+/// Calibrates and prints the ladder as Markdown.
+async fn calibrate(config: &ModelConfig, subject: &Subject, identity: &str) -> Result<()> {
+    let found = quality::measure(config, subject, identity).await?;
+    let target = config.blend.target;
+    let needed = match found.needed(target) {
+        Some(ratio) => format!("a ratio of {}", ratio.get()),
+        None => "a full prefill".to_owned(),
+    };
+    let Target { kl, top1 } = target;
+    say::result(format_args!(
+        "{found}\nKL at most {kl} and top-1 at least {top1} need {needed}"
+    ));
     Ok(())
 }
 
@@ -176,19 +198,18 @@ pub async fn bench_ttft(arguments: TtftArgs, config: ModelConfig) -> Result<()> 
         peer,
         out: arguments.out,
     };
-    let (report, path) = ttft::run(&subject(choice, &config)?, &options).await?;
+    let (report, path) = ttft::run(&subject(choice, &config)?.0, &options).await?;
     say::result(format_args!("{report}\n{}", path.display()));
     Ok(())
 }
 
-fn subject(choice: Choice, config: &ModelConfig) -> Result<Subject> {
+/// The model with its engine, and what names its calibration.
+fn subject(choice: Choice, config: &ModelConfig) -> Result<(Subject, String)> {
     let running = model::start(&choice, config, None)?;
-    Ok(Subject {
-        name: choice.name(),
-        anchor: config.blend.anchor.label().to_owned(),
-        engine: running.engine,
-        composer: running.composer,
-    })
+    Ok((
+        quality::subject(choice.name(), config, &running),
+        running.identity,
+    ))
 }
 
 /// llama.cpp runs GGUF files only.

@@ -10,7 +10,7 @@ use crate::{
     banner::banner,
     config::{LogFormat, ModelConfig, ServerConfig},
     model::{self, Choice},
-    say, signals,
+    quality, say, signals,
 };
 
 /// Serves until a signal and the end of running requests. Health checks are answered while the model loads; a
@@ -34,12 +34,14 @@ pub async fn serve(model: ModelConfig, server: ServerConfig) -> Result<()> {
     ));
     let format = model.log_format;
     let separator = server.separator.clone();
-    let loading = tokio::task::spawn_blocking(move || model::start(&choice, &model, separator.as_deref()));
+    let loaded = model.clone();
+    let loading = tokio::task::spawn_blocking(move || model::start(&choice, &loaded, separator.as_deref()));
     tokio::select! {
         ended = &mut serving => return ended?.context("the listener failed"),
         loaded = loading => {
             let running = loaded.context("loading was interrupted")??;
-            readiness.ready(Engine { generate: running.engine, composer: running.composer });
+            let quality = quality::of_server(&model, &server, &name, &running).await?;
+            readiness.ready(Engine { generate: running.engine, composer: running.composer, quality });
             announce(&name, address, format);
         }
     }
@@ -66,6 +68,7 @@ fn settings(choice: &Choice, model: &ModelConfig, server: &ServerConfig) -> Sett
         settings.served_names = server.names.clone();
     }
     settings.blend_defaults = model.blend.options;
+    settings.auto_ratio = model.blend.auto_ratio;
     settings
 }
 

@@ -31,6 +31,13 @@ impl Namespace {
     }
 }
 
+impl Namespace {
+    /// A name for what lies in it, such as a file: 40 hexadecimal digits.
+    pub fn id(&self) -> String {
+        hex(&self.0[..20])
+    }
+}
+
 impl NamespaceBuilder {
     /// Adds a field; order matters.
     pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {

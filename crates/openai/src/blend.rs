@@ -9,9 +9,8 @@ use utoipa::ToSchema;
 pub struct BlendParam {
     /// How documents are treated.
     pub mode: Option<BlendModeParam>,
-    /// Share of the document tokens that is recomputed in context, 0 to 1.
-    #[schema(minimum = 0, maximum = 1)]
-    pub recompute_ratio: Option<f64>,
+    /// Share of the document tokens that is recomputed in context.
+    pub recompute_ratio: Option<RatioParam>,
     /// The rule that chooses which document tokens are recomputed.
     pub strategy: Option<StrategyParam>,
     /// Further hops of `auto` and `query`; other strategies have none.
@@ -25,6 +24,24 @@ pub struct BlendParam {
     pub check_layer: Option<u32>,
     /// Detail of the report.
     pub report: Option<ReportParam>,
+}
+
+/// A share, or what the model was found to need.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged, expecting = "expected a number from 0 to 1 or \"auto\"")]
+pub enum RatioParam {
+    /// 0 to 1.
+    Number(f64),
+    /// By name.
+    Named(AutoParam),
+}
+
+/// What the model was found to need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AutoParam {
+    /// The least ratio at which the model's calibration meets the target.
+    Auto,
 }
 
 /// How documents are treated.

@@ -18,7 +18,7 @@ mod stop;
 mod string_or_map;
 mod usage;
 
-pub use blend::{BlendModeParam, BlendParam, ReportParam, StrategyParam};
+pub use blend::{AutoParam, BlendModeParam, BlendParam, RatioParam, ReportParam, StrategyParam};
 pub use completion::{Completion, CompletionChoice, CompletionChunk, CompletionLogprobs, FinishReason};
 pub use document::{DocumentData, DocumentFields, DocumentObject, DocumentParam, Ignored};
 pub use error::{ErrorObject, ErrorResponse};

@@ -22,6 +22,8 @@ pub struct ServerConfig {
     pub max_choices: usize,
     /// What a request's `blend` leaves open.
     pub blend_defaults: BlendOptions,
+    /// Whether the ratio of those is what the model needs instead of their number.
+    pub auto_ratio: bool,
     /// The tier in which resident documents live; the label of its metrics.
     pub resident_tier: Source,
     /// Whose pages may call from a browser.
@@ -41,6 +43,7 @@ impl ServerConfig {
             max_documents: 512,
             max_choices: 128,
             blend_defaults: BlendOptions::default(),
+            auto_ratio: false,
             resident_tier: Source::Host,
             cors: CorsOrigins::Any,
             keep_alive: Duration::from_secs(15),

@@ -16,6 +16,7 @@ mod error;
 mod metrics;
 mod middleware;
 mod openapi;
+mod quality;
 mod readiness;
 mod request_id;
 mod router;
@@ -23,6 +24,7 @@ mod serve;
 mod state;
 
 pub use config::{CorsOrigins, ServerConfig};
+pub use quality::{Gate, Quality};
 pub use readiness::{Engine, Phase, Readiness};
 pub use router::router;
 pub use serve::serve;

@@ -13,6 +13,8 @@ use medley_generate::Generate;
 use medley_prompt::Composer;
 use tokio::sync::watch;
 
+use crate::Quality;
+
 /// What runs requests.
 #[derive(Clone)]
 pub struct Engine {
@@ -20,6 +22,8 @@ pub struct Engine {
     pub generate: Arc<dyn Generate>,
     /// Prepares them.
     pub composer: Arc<Composer>,
+    /// What is known of the model's quality.
+    pub quality: Quality,
 }
 
 /// Whether requests are taken.

@@ -70,6 +70,7 @@ impl Server {
         readiness.ready(medley_server::Engine {
             generate: Arc::new(engine),
             composer: Arc::new(composer),
+            quality: medley_server::Quality::default(),
         });
         let app = router(AppState::new(ServerConfig::new("test-model"), readiness.clone()));
         let (stop, stopped) = oneshot::channel::<()>();

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use medley_bench::calibration::Target;
 use medley_kv::{BlendMode, BlendOptions, Ratio, ReportDetail, Strategy, UnknownName};
 
 use super::Asked;
@@ -34,11 +35,18 @@ impl Anchor {
     }
 }
 
+/// Share of positions at which blended and full prefill have to prefer the same token in the calibration.
+const TARGET_TOP1: f64 = 0.9;
+
 /// Blending defaults and the anchor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blend {
     /// Defaults of requests.
     pub options: BlendOptions,
+    /// Whether the ratio is what the model needs, and the number in the options stands for it until that is known.
+    pub auto_ratio: bool,
+    /// How far answers may be from a full prefill's.
+    pub target: Target,
     /// What documents are computed behind.
     pub anchor: Anchor,
     /// The check layer once more: only a model can prove it wrong.
@@ -48,9 +56,10 @@ pub struct Blend {
 impl Blend {
     /// Checks the settings called `blend-…`.
     pub fn new(layers: &Layers) -> Result<Self, Misconfigured> {
+        let ratio = layers.required("blend-ratio", ratio)?;
         let options = BlendOptions {
             mode: layers.required("blend-mode", named::<BlendMode>)?,
-            ratio: layers.required("blend-ratio", ratio)?,
+            ratio: ratio.unwrap_or(BlendOptions::default().ratio),
             strategy: layers.required("blend-strategy", named::<Strategy>)?,
             hops: layers.required("blend-hops", |text| passes(text, 0))?,
             rounds: layers.required("blend-rounds", |text| passes(text, 1))?,
@@ -63,6 +72,8 @@ impl Blend {
             .map_or(Origin::Default(name), |given| given.origin);
         Ok(Self {
             options,
+            auto_ratio: ratio.is_none(),
+            target: layers.required("blend-target-kl", target)?,
             anchor: layers.required("blend-anchor", anchor)?,
             check_layer: Asked {
                 value: options.check_layer,
@@ -77,9 +88,22 @@ fn named<T: FromStr<Err = UnknownName>>(text: &str) -> Result<T, String> {
         .map_err(|e: UnknownName| format!("is none of {}", e.expected))
 }
 
-fn ratio(text: &str) -> Result<Ratio, &'static str> {
+/// `None` for `auto`.
+fn ratio(text: &str) -> Result<Option<Ratio>, &'static str> {
+    if text == "auto" {
+        return Ok(None);
+    }
     let value = text.parse().ok().and_then(|value| Ratio::new(value).ok());
-    value.ok_or("is not a number from 0 to 1")
+    value.map(Some).ok_or("is not a number from 0 to 1")
+}
+
+fn target(text: &str) -> Result<Target, &'static str> {
+    let kl = text.parse().ok().filter(|kl: &f64| kl.is_finite() && *kl > 0.0);
+    let kl = kl.ok_or("is not a number greater than 0")?;
+    Ok(Target {
+        kl,
+        top1: TARGET_TOP1,
+    })
 }
 
 fn passes(text: &str, least: u8) -> Result<u8, String> {

@@ -12,6 +12,8 @@ pub use units::{Bytes, Time};
 #[cfg(test)]
 pub use units::{SIZES, TIMES};
 
+use medley_server::Gate;
+
 use crate::settings::{Layers, Misconfigured, Origin};
 
 /// A value that only a loaded model can prove wrong, and where it was given.
@@ -90,6 +92,8 @@ pub struct ServerConfig {
     pub port: u16,
     /// Text at which plain prompts are split.
     pub separator: Option<String>,
+    /// What happens to ratios below what the model needs.
+    pub gate: Gate,
     /// Time that running requests have to finish.
     pub shutdown_timeout: Time,
 }
@@ -138,8 +142,18 @@ impl ServerConfig {
                 text.parse::<u16>().map_err(|_| "is not a number from 0 to 65535")
             })?,
             separator: separator(layers)?,
+            gate: layers.required("blend-gate", gate)?,
             shutdown_timeout: layers.required("shutdown-timeout", str::parse::<Time>)?,
         })
+    }
+}
+
+fn gate(text: &str) -> Result<Gate, &'static str> {
+    match text {
+        "off" => Ok(Gate::Off),
+        "warn" => Ok(Gate::Warn),
+        "refuse" => Ok(Gate::Refuse),
+        _ => Err("is none of off, warn, refuse"),
     }
 }
 

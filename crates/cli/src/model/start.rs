@@ -9,7 +9,7 @@ use medley_backend_mistralrs::{
 };
 use medley_engine::{Engine, EngineConfig};
 use medley_generate::Generate;
-use medley_kv::{Namespace, PAGE_TOKENS, Source, TokenId};
+use medley_kv::{Namespace, NamespaceBuilder, PAGE_TOKENS, Source, TokenId};
 use medley_prompt::{Anchor, Composer, Tokenizer};
 
 use super::{
@@ -56,6 +56,8 @@ pub struct Running {
     pub engine: Arc<dyn Generate>,
     /// Makes prompts.
     pub composer: Arc<Composer>,
+    /// Names all that decides how good blended answers are: model, number format, anchor and rule.
+    pub identity: String,
 }
 
 /// Loads the model, the default one fetched first if it has to be, and starts its engine. Takes seconds or minutes
@@ -109,11 +111,13 @@ fn run(
     let composer = Composer::new(tokenizer.clone(), &anchor, separator);
     let composer = composer.map_err(|e| Misconfigured::new(&choice.origin, e))?;
     let end_of_text = end_of_text(&info, &tokenizer);
+    let identity = identity(&info, &*backend, &config.blend);
     let engine = engine_config(&info, end_of_text, &*backend, device, &config.limits);
     let engine = Engine::start(backend, engine, Arc::new(Bytes(tokenizer)));
     Ok(Running {
         engine: Arc::new(engine.context("can't start the engine")?),
         composer: Arc::new(composer),
+        identity,
     })
 }
 
@@ -146,12 +150,32 @@ pub(super) fn engine_config(
 
 /// All that decides a KV entry's bits besides tokens and tenant. The anchor is part of each document's key.
 fn namespace(info: &ModelInfo, backend: &dyn Backend) -> Namespace {
+    fields(info, backend).build()
+}
+
+fn fields(info: &ModelInfo, backend: &dyn Backend) -> NamespaceBuilder {
     Namespace::builder()
         .field("model", info.fingerprint)
         .field("rope", &info.rope)
         .field("recipe", &info.recipe)
         .field("kv", backend.geometry().dtype.name())
+}
+
+fn identity(info: &ModelInfo, backend: &dyn Backend, blend: &config::Blend) -> String {
+    let options = &blend.options;
+    let rule = format!(
+        "{} {} {} {}",
+        options.strategy, options.hops, options.rounds, options.check_layer
+    );
+    let anchor = match &blend.anchor {
+        config::Anchor::File { text, .. } => text,
+        named => named.label(),
+    };
+    fields(info, backend)
+        .field("anchor", anchor)
+        .field("rule", rule)
         .build()
+        .id()
 }
 
 /// What the tokenizer and the model's own configuration say, each token once.

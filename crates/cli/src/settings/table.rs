@@ -193,7 +193,22 @@ pub const SETTINGS: &[Setting] = &[
         "blend-ratio",
         "RATIO",
         Text("0.15"),
-        "Share of document tokens to recompute, from 0 to 1",
+        "Share of document tokens to recompute, from 0 to 1, or auto: what the model's calibration says that it needs",
+    ),
+    row(
+        Model,
+        "blend-target-kl",
+        "NATS",
+        Text("0.06"),
+        "How far blended answers may be from a full prefill's in the calibration, in nats a token: decides the ratio that \
+         a model needs",
+    ),
+    row(
+        Serve,
+        "blend-gate",
+        "GATE",
+        Text("warn"),
+        "What happens to ratios below what the model needs: off (nothing), warn (they are counted) or refuse",
     ),
     row(
         Model,

@@ -4,7 +4,7 @@ use medley_kv::Prompt;
 use medley_openai::{CompletionRequest, DocumentParam, PromptParam};
 use medley_prompt::{CompletionInput, Composed, Composer, DocumentInput, PromptInput};
 
-use super::{bound::Bound, documents, fit, shape::Shape};
+use super::{blend, bound::Bound, documents, fit, shape::Shape};
 use crate::{AppState, Engine, error::ApiError};
 
 /// A request that can be run.
@@ -34,7 +34,7 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, ApiError> {
     let card = engine.generate.model();
     let model = state.resolve_model(request.model.as_deref())?;
-    let shape = Shape::new(&request, card, state.config())?;
+    let shape = Shape::new(&request, card, state.config(), &engine.quality)?;
     let source = Source::new(request, &shape, state)?;
     source.check_bound(card.max_model_len, &engine.composer)?;
     let echoes = source.echoes(shape.echo);
@@ -59,7 +59,13 @@ pub(crate) fn prepare(
                 echo,
             })
         });
-    let prompts = fitted.collect::<Result<_, ApiError>>()?;
+    let prompts = fitted.collect::<Result<Vec<PreparedPrompt>, ApiError>>()?;
+    let documents = prompts
+        .iter()
+        .any(|prompt| prompt.prompt.documents().next().is_some());
+    if documents && blend::falls_short(&shape.blend, &engine.quality)? {
+        state.metrics().below_needed();
+    }
     Ok(Prepared {
         model,
         shape,

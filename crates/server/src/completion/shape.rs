@@ -7,7 +7,7 @@ use medley_kv::{BlendOptions, TokenId};
 use medley_openai::CompletionRequest;
 
 use super::{blend, limits::within, sampling, unsupported};
-use crate::{ServerConfig, error::ApiError};
+use crate::{Quality, ServerConfig, error::ApiError};
 
 /// Tokens that are generated if the request does not say.
 const DEFAULT_MAX_TOKENS: u64 = 16;
@@ -52,6 +52,7 @@ impl Shape {
         request: &CompletionRequest,
         card: &ModelCard,
         config: &ServerConfig,
+        quality: &Quality,
     ) -> Result<Self, ApiError> {
         unsupported::refuse(request)?;
         let n = choices(request)?;
@@ -64,7 +65,7 @@ impl Shape {
             sampling: sampling::sampling(request)?,
             stop: sampling::stop_strings(request.stop.as_ref())?,
             stop_tokens: sampling::stop_tokens(request, card)?,
-            blend: blend::options(request.blend, config.blend_defaults)?,
+            blend: blend::options(request.blend, config, quality)?,
             cache_salt: cache_salt(request)?,
         })
     }

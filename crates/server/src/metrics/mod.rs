@@ -68,6 +68,11 @@ impl Metrics {
         Meter::new(Arc::clone(self), arrived, counts_prompt)
     }
 
+    /// Counts a request with documents for a smaller ratio than the model needs.
+    pub(crate) fn below_needed(&self) {
+        self.reuse.below_needed();
+    }
+
     /// Everything as text, the engine's state as of now.
     pub(crate) fn render(&self, gauges: Option<&Gauges>) -> prometheus::Result<String> {
         let _one_at_a_time = self.scrape.lock().unwrap_or_else(PoisonError::into_inner);

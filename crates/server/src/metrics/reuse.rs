@@ -9,6 +9,7 @@ pub(super) struct ReuseMetrics {
     tokens: IntCounterVec,
     documents: IntCounterVec,
     ratio: Histogram,
+    below_needed: IntCounter,
     first_token: HistogramVec,
     pub(super) aborts: IntCounterVec,
     prompt_tokens: IntCounter,
@@ -38,6 +39,10 @@ impl ReuseMetrics {
                 "Repaired share of the document tokens of blended prompts.",
                 &[0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0],
             ),
+            below_needed: registrar.counter(
+                "medley_below_needed_ratio_total",
+                "Requests with documents that asked for a smaller ratio than the model was found to need.",
+            ),
             first_token: registrar.histograms(
                 "medley_time_to_first_token_seconds",
                 "From the request to the first token, by how the prompt was run.",
@@ -66,6 +71,11 @@ impl ReuseMetrics {
                 "Document tokens that were resident and taken as they were.",
             ),
         }
+    }
+
+    /// Counts a request for a smaller ratio than the model needs.
+    pub(super) fn below_needed(&self) {
+        self.below_needed.inc();
     }
 
     /// Counts a prompt whose plan has become known.

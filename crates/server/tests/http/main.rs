@@ -11,6 +11,7 @@ mod metrics;
 mod openapi;
 mod operations;
 mod parameters;
+mod quality;
 mod reports;
 mod setup;
 mod sockets;

@@ -9,7 +9,7 @@ use axum::{
 };
 use http_body_util::BodyExt;
 use medley_prompt::{Anchor, Composer, GgufVocabulary, Tokenizer};
-use medley_server::{AppState, Engine, Readiness, ServerConfig, router};
+use medley_server::{AppState, Engine, Quality, Readiness, ServerConfig, router};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -126,6 +126,7 @@ pub fn engine(fake: &Arc<Fake>) -> Engine {
     Engine {
         generate: Arc::clone(fake) as _,
         composer: composer(),
+        quality: Quality::default(),
     }
 }
 

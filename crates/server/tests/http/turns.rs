@@ -6,7 +6,7 @@ use std::{
 };
 
 use medley_generate::{EventStream, Gauges, Generate, ModelCard, Request, SubmitError};
-use medley_server::{AppState, Engine, Readiness, router};
+use medley_server::{AppState, Engine, Quality, Readiness, router};
 use serde_json::json;
 
 use crate::{
@@ -65,6 +65,7 @@ async fn no_more_requests_are_prepared_at_once_than_configured() {
     readiness.ready(Engine {
         generate: Arc::clone(&crowd) as _,
         composer: composer(),
+        quality: Quality::default(),
     });
     let server = router(AppState::new(config, readiness));
     let replies = (0..8).map(|_| post(&server, json!({"prompt": "Hi"})));

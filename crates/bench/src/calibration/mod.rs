@@ -1,0 +1,250 @@
+//! How much a model has to recompute: a few built-in prompts, blended at a ladder of ratios and compared with full prefills.
+//!
+//! Results are of one model, number format, anchor and rule. They say what blending costs on short passages of plain prose;
+//! for other texts `medley eval` measures with questions of one's own.
+
+mod passages;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use futures::future;
+use medley_kv::{BlendMode, Prompt, Ratio};
+use medley_prompt::{Body, CompletionInput, DocumentInput, PromptInput};
+use serde::{Deserialize, Serialize};
+
+use crate::{Divergence, Run, Subject, run::forced, run::greedy, statistics::mean};
+use passages::{PASSAGES, QUESTIONS};
+
+/// Ratios that are tried, ascending.
+pub const RATIOS: [f64; 6] = [0.05, 0.1, 0.15, 0.2, 0.3, 0.4];
+
+/// Tokens of each answer that distributions are compared over.
+const ANSWER_TOKENS: usize = 16;
+
+/// Changes whenever what is measured changes: older results then count for nothing.
+const VERSION: u32 = 1;
+
+/// How close to a full prefill answers have to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target {
+    /// Mean KL(full ‖ blended) in nats a token, at most.
+    pub kl: f64,
+    /// Share of positions with the same most probable token, at least.
+    pub top1: f64,
+}
+
+/// What was measured at one ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// The ratio.
+    pub ratio: f64,
+    /// Mean KL(full ‖ blended) in nats a token.
+    pub kl: f64,
+    /// Share of positions with the same most probable token.
+    pub top1: f64,
+}
+
+/// What was measured of a model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    version: u32,
+    /// All that decides the result besides the built-in prompts: model, weights, number format, anchor, rule.
+    identity: String,
+    /// By ratio, ascending.
+    pub levels: Vec<Level>,
+}
+
+impl Target {
+    /// Whether a level is close enough.
+    pub fn meets(&self, level: &Level) -> bool {
+        level.kl <= self.kl && level.top1 >= self.top1
+    }
+}
+
+impl Calibration {
+    /// The least ratio from which on every level meets the target; `None` if not even the last one does.
+    pub fn needed(&self, target: Target) -> Option<Ratio> {
+        let failing = self.levels.iter().rposition(|level| !target.meets(level));
+        let first = failing.map_or(0, |last| last + 1);
+        self.levels
+            .get(first)
+            .and_then(|level| Ratio::new(level.ratio).ok())
+    }
+
+    /// Reads a result of this identity; `None` if there is none, or one that can't be used any more.
+    pub fn read(path: &Path, identity: &str) -> Option<Self> {
+        let text = std::fs::read(path).ok()?;
+        let found: Self = serde_json::from_slice(&text).ok()?;
+        (found.version == VERSION && found.identity == identity).then_some(found)
+    }
+
+    /// Writes the result whole or not at all.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let shown = path.display();
+        let folder = path.parent().context("a calibration needs a folder")?;
+        std::fs::create_dir_all(folder).with_context(|| format!("can't make the folder of {shown}"))?;
+        let part = path.with_extension("part");
+        std::fs::write(&part, serde_json::to_vec_pretty(self)?)
+            .with_context(|| format!("can't write {shown}"))?;
+        std::fs::rename(&part, path).with_context(|| format!("can't write {shown}"))
+    }
+}
+
+/// Markdown.
+impl std::fmt::Display for Calibration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "| ratio | KL | top-1 |\n|---|---|---|")?;
+        for Level { ratio, kl, top1 } in &self.levels {
+            writeln!(f, "| {ratio:.2} | {kl:.3} | {top1:.3} |")?;
+        }
+        Ok(())
+    }
+}
+
+/// Measures a model. `blend` is the rule; its ratio does not matter. `identity` as for [`Calibration::read`].
+pub async fn calibrate(
+    subject: &Subject,
+    blend: medley_kv::BlendOptions,
+    identity: String,
+) -> Result<Calibration> {
+    let ratios: Vec<Ratio> = RATIOS.into_iter().map(Ratio::new).collect::<Result<_, _>>()?;
+    let mut divergences: Vec<Vec<Divergence>> = Vec::new();
+    for (question, passages) in QUESTIONS {
+        let prompt = prompt(subject, question, passages)?;
+        divergences.push(ladder(subject, &prompt, blend, &ratios).await?);
+    }
+    let level = |at: usize| {
+        let of = |value: fn(&Divergence) -> f64| mean(divergences.iter().map(|ladder| value(&ladder[at])));
+        Level {
+            ratio: RATIOS[at],
+            kl: of(|d| d.kl).unwrap_or(f64::NAN),
+            top1: of(|d| d.top1).unwrap_or(f64::NAN),
+        }
+    };
+    Ok(Calibration {
+        version: VERSION,
+        identity,
+        levels: (0..ratios.len()).map(level).collect(),
+    })
+}
+
+/// One prompt at every ratio, against a full prefill.
+async fn ladder(
+    subject: &Subject,
+    prompt: &Prompt,
+    blend: medley_kv::BlendOptions,
+    ratios: &[Ratio],
+) -> Result<Vec<Divergence>> {
+    let engine = &*subject.engine;
+    let exact = medley_kv::BlendOptions {
+        mode: BlendMode::Exact,
+        ..blend
+    };
+    let answer = Run::of(engine, greedy(prompt.clone(), exact, ANSWER_TOKENS, [].into())).await?;
+    let answer: std::sync::Arc<[_]> = answer.tokens.into();
+    let full = Run::of(engine, forced(prompt.clone(), exact, answer.clone())).await?;
+    let at = |&ratio: &Ratio| {
+        let blend = medley_kv::BlendOptions {
+            mode: BlendMode::Auto,
+            ratio,
+            ..blend
+        };
+        Run::of(engine, forced(prompt.clone(), blend, answer.clone()))
+    };
+    let runs = future::try_join_all(ratios.iter().map(at)).await?;
+    let compare = move || {
+        let compared = runs
+            .iter()
+            .map(|run| Divergence::between(&full.logits, &run.logits));
+        compared.collect::<Option<Vec<_>>>()
+    };
+    let compared = tokio::task::spawn_blocking(compare).await?;
+    compared.context("the runs have different logits")
+}
+
+fn prompt(subject: &Subject, question: &str, passages: &[usize]) -> Result<Prompt> {
+    let document = |&at: &usize| {
+        let (title, text) = PASSAGES[at];
+        DocumentInput {
+            id: None,
+            title: Some(title.to_owned()),
+            body: Body::Text(text.to_owned()),
+            context: None,
+        }
+    };
+    let input = CompletionInput {
+        prompt: PromptInput::Text(format!("Question: {question}\nAnswer:")),
+        instructions: Some("Answer the question from the passages.".to_owned()),
+        documents: Some(passages.iter().map(document).collect()),
+        add_special_tokens: true,
+    };
+    Ok(subject.composer.compose(input)?.prompt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels(kl: &[f64]) -> Calibration {
+        let level = |(i, &kl): (usize, &f64)| Level {
+            ratio: RATIOS[i],
+            kl,
+            top1: 1.0,
+        };
+        Calibration {
+            version: VERSION,
+            identity: "model".to_owned(),
+            levels: kl.iter().enumerate().map(level).collect(),
+        }
+    }
+
+    const TARGET: Target = Target { kl: 0.2, top1: 0.8 };
+
+    #[test]
+    fn the_ratio_that_is_needed_is_the_least_from_which_on_all_meet_the_target() {
+        let needed = |kl: &[f64]| levels(kl).needed(TARGET).map(|ratio| f64::from(ratio.get()));
+        let close =
+            |found: Option<f64>, wanted: f64| assert!((found.expect("a ratio") - wanted).abs() < 1e-6);
+        close(needed(&[0.1, 0.1, 0.1]), 0.05);
+        close(needed(&[0.5, 0.3, 0.1]), 0.15);
+        // Lucky at the first: what is behind it counts.
+        close(needed(&[0.1, 0.3, 0.1]), 0.15);
+        assert_eq!(needed(&[0.1, 0.3, 0.3]), None);
+        assert_eq!(needed(&[f64::NAN]), None);
+    }
+
+    #[test]
+    fn both_measures_have_to_meet_the_target() {
+        let level = |kl, top1| Level { ratio: 0.1, kl, top1 };
+        assert!(TARGET.meets(&level(0.2, 0.8)));
+        assert!(!TARGET.meets(&level(0.21, 0.9)) && !TARGET.meets(&level(0.1, 0.79)));
+        assert!(!TARGET.meets(&level(f64::NAN, 1.0)));
+    }
+
+    #[test]
+    fn results_are_read_by_their_identity_and_nothing_else_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("sub").join("c.json");
+        let found = levels(&[0.5, 0.1]);
+        found.write(&path).expect("written");
+        assert_eq!(Calibration::read(&path, "model"), Some(found));
+        assert_eq!(Calibration::read(&path, "other"), None);
+        std::fs::write(&path, "{").expect("written");
+        assert_eq!(Calibration::read(&path, "model"), None);
+        assert_eq!(Calibration::read(&folder.path().join("none"), "model"), None);
+    }
+
+    #[test]
+    fn questions_name_passages_that_exist_and_none_twice() {
+        for (question, passages) in QUESTIONS {
+            let mut sorted = passages.to_vec();
+            sorted.sort_unstable();
+            sorted.dedup();
+            assert!(
+                sorted.len() == passages.len() && sorted.iter().all(|&p| p < PASSAGES.len()),
+                "{question}"
+            );
+        }
+    }
+}
