@@ -4,6 +4,7 @@
 //! or stale page as a changed text, because its logits are a function of every visible slot.
 
 mod arrows;
+mod calibration;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod exactness;

@@ -49,7 +49,11 @@ pub fn small_model(pages: usize, resident: usize, step_rows: usize) -> Engine {
 
 /// The same, and its tokenizer.
 pub fn small_model_with_words(pages: usize, resident: usize, step_rows: usize) -> (Engine, Tokenizer) {
-    let loaded = small(pages);
+    with_words(small(pages), resident, step_rows)
+}
+
+/// An engine on a loaded model, and its tokenizer.
+pub fn with_words(loaded: Loaded, resident: usize, step_rows: usize) -> (Engine, Tokenizer) {
     let tokenizer = tokenizer(&loaded);
     (
         start(loaded, resident, step_rows, Arc::new(Words(tokenizer.clone()))),

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use futures::future;
-use medley_kv::{BlendMode, Prompt, Ratio};
+use medley_kv::{BlendMode, BlendOptions, Prompt, Ratio};
 use medley_prompt::{Body, CompletionInput, DocumentInput, PromptInput};
 use serde::{Deserialize, Serialize};
 
@@ -103,41 +103,45 @@ impl std::fmt::Display for Calibration {
 }
 
 /// Measures a model. `blend` is the rule; its ratio does not matter. `identity` as for [`Calibration::read`].
-pub async fn calibrate(
-    subject: &Subject,
-    blend: medley_kv::BlendOptions,
-    identity: String,
-) -> Result<Calibration> {
-    let ratios: Vec<Ratio> = RATIOS.into_iter().map(Ratio::new).collect::<Result<_, _>>()?;
+pub async fn calibrate(subject: &Subject, blend: BlendOptions, identity: String) -> Result<Calibration> {
+    Ok(Calibration {
+        version: VERSION,
+        identity,
+        levels: levels(subject, blend, &RATIOS).await?,
+    })
+}
+
+/// Measures a model at these ratios.
+pub async fn levels(subject: &Subject, blend: BlendOptions, at: &[f64]) -> Result<Vec<Level>> {
+    let ratios: Vec<Ratio> = at
+        .iter()
+        .map(|&ratio| Ratio::new(ratio))
+        .collect::<Result<_, _>>()?;
     let mut divergences: Vec<Vec<Divergence>> = Vec::new();
     for (question, passages) in QUESTIONS {
         let prompt = prompt(subject, question, passages)?;
         divergences.push(ladder(subject, &prompt, blend, &ratios).await?);
     }
-    let level = |at: usize| {
-        let of = |value: fn(&Divergence) -> f64| mean(divergences.iter().map(|ladder| value(&ladder[at])));
+    let level = |(place, &ratio): (usize, &f64)| {
+        let of = |value: fn(&Divergence) -> f64| mean(divergences.iter().map(|ladder| value(&ladder[place])));
         Level {
-            ratio: RATIOS[at],
+            ratio,
             kl: of(|d| d.kl).unwrap_or(f64::NAN),
             top1: of(|d| d.top1).unwrap_or(f64::NAN),
         }
     };
-    Ok(Calibration {
-        version: VERSION,
-        identity,
-        levels: (0..ratios.len()).map(level).collect(),
-    })
+    Ok(at.iter().enumerate().map(level).collect())
 }
 
 /// One prompt at every ratio, against a full prefill.
 async fn ladder(
     subject: &Subject,
     prompt: &Prompt,
-    blend: medley_kv::BlendOptions,
+    blend: BlendOptions,
     ratios: &[Ratio],
 ) -> Result<Vec<Divergence>> {
     let engine = &*subject.engine;
-    let exact = medley_kv::BlendOptions {
+    let exact = BlendOptions {
         mode: BlendMode::Exact,
         ..blend
     };
@@ -145,7 +149,7 @@ async fn ladder(
     let answer: std::sync::Arc<[_]> = answer.tokens.into();
     let full = Run::of(engine, forced(prompt.clone(), exact, answer.clone())).await?;
     let at = |&ratio: &Ratio| {
-        let blend = medley_kv::BlendOptions {
+        let blend = BlendOptions {
             mode: BlendMode::Auto,
             ratio,
             ..blend

@@ -1,0 +1,118 @@
+//! The calibration tells a model that blends as it should from one whose rule or positions are broken.
+
+use std::sync::Arc;
+
+use medley_backend::{Backend, BackendError, Batch, Outcome, PartKind};
+use medley_backend_mistralrs::ComputeDevice;
+use medley_bench::{
+    Subject,
+    calibration::{Level, Target, levels},
+};
+use medley_kv::{BlendOptions, KvGeometry, Position};
+use medley_prompt::{Anchor, Composer};
+
+use crate::harness::{SMALL, loaded, with_words};
+
+/// The target that servers ask for unless they are told otherwise.
+const TARGET: Target = Target { kl: 0.06, top1: 0.9 };
+
+/// A way to be broken.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    None,
+    /// What the question attends to is not looked at.
+    RandomSelection,
+    /// Documents stand some positions away from where they are.
+    WrongOffsets,
+}
+
+/// A backend with a fault.
+struct Faulty {
+    inner: Box<dyn Backend>,
+    fault: Fault,
+    random: fastrand::Rng,
+}
+
+impl Backend for Faulty {
+    fn geometry(&self) -> KvGeometry {
+        self.inner.geometry()
+    }
+
+    fn vocab(&self) -> usize {
+        self.inner.vocab()
+    }
+
+    fn pages(&self) -> usize {
+        self.inner.pages()
+    }
+
+    fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
+        match self.fault {
+            Fault::None => self.inner.run(batch),
+            Fault::RandomSelection => {
+                let mut outcome = self.inner.run(batch)?;
+                let slots = outcome
+                    .scores
+                    .iter_mut()
+                    .flat_map(|scores| scores.0.iter_mut().flatten());
+                slots.for_each(|mass| *mass = self.random.u64(..1 << 40));
+                Ok(outcome)
+            }
+            Fault::WrongOffsets => self.inner.run(&displaced(batch)),
+        }
+    }
+}
+
+/// The batch with documents of prompts, not those in computation, rotated for a place sixteen positions further on.
+fn displaced(batch: &Batch) -> Batch {
+    let mut batch = batch.clone();
+    for sequence in &mut batch.sequences {
+        let prompt = sequence
+            .parts
+            .iter()
+            .any(|part| matches!(part.kind, PartKind::Overlay { .. }));
+        for part in sequence.parts.iter_mut().filter(|_| prompt) {
+            if let PartKind::Document { local, .. } = &mut part.kind {
+                *local = Position(local.0 + 16);
+            }
+        }
+    }
+    batch
+}
+
+fn measured(model: &str, device: ComputeDevice, fault: Fault) -> Level {
+    let mut loaded = loaded(model, device, 1200);
+    loaded.backend = Box::new(Faulty {
+        inner: loaded.backend,
+        fault,
+        random: fastrand::Rng::with_seed(1),
+    });
+    let (engine, tokenizer) = with_words(loaded, 600, 512);
+    let subject = Subject {
+        name: model.to_owned(),
+        anchor: "bos".to_owned(),
+        engine: Arc::new(engine),
+        composer: Arc::new(Composer::new(tokenizer, &Anchor::Bos, None).expect("a composer")),
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let ratio = f64::from(BlendOptions::default().ratio.get());
+    let level = runtime.block_on(levels(&subject, BlendOptions::default(), &[ratio]));
+    let level = level.expect("measured")[0];
+    println!("{model}, {fault:?}: {level:?}");
+    level
+}
+
+/// The default ratio is enough, and would not be with a fault.
+pub fn tells_faults(model: &str, device: ComputeDevice) {
+    let healthy = measured(model, device, Fault::None);
+    assert!(TARGET.meets(&healthy), "{model}: {healthy:?}");
+    for fault in [Fault::RandomSelection, Fault::WrongOffsets] {
+        let level = measured(model, device, fault);
+        assert!(!TARGET.meets(&level), "{model}, {fault:?}: {level:?}");
+    }
+}
+
+#[test]
+fn a_broken_rule_and_wrong_offsets_miss_the_target() {
+    tells_faults(SMALL, ComputeDevice::Cpu);
+}
