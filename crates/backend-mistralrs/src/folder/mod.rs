@@ -3,6 +3,7 @@
 mod builder;
 mod config;
 mod index;
+mod packed;
 mod positions;
 mod rope;
 mod tensors;

@@ -10,6 +10,7 @@ use mistralrs_quant::{QuantizedConfig, ShardedVarBuilder, linear_no_bias};
 use super::builder::builder;
 use super::config::RawConfig;
 use super::index::{Entry, SafetensorsIndex, dtype_of};
+use super::packed::{Packing, Parts};
 use crate::LoadError;
 use crate::config::Config;
 use crate::embedding::Embedding;
@@ -23,6 +24,7 @@ pub(crate) struct FolderTensors {
     index: Arc<SafetensorsIndex>,
     builder: ShardedVarBuilder,
     quantised: Option<QuantizedConfig>,
+    packing: Option<Packing>,
     tied: bool,
     read: HashSet<String>,
 }
@@ -33,6 +35,11 @@ impl FolderTensors {
         raw: RawConfig,
         config: &Config,
     ) -> Result<Self, LoadError> {
+        let packing = raw
+            .quantization_config
+            .as_ref()
+            .and_then(Packing::new)
+            .transpose()?;
         check_quantisation(raw.quantization_config.as_ref())?;
         let has_head = index.get(&format!("{HEAD}.weight")).is_some();
         // Llama's and Qwen's default is an output matrix of its own.
@@ -43,6 +50,7 @@ impl FolderTensors {
             index,
             builder,
             quantised: raw.quantization_config,
+            packing,
             tied,
             read: HashSet::new(),
         })
@@ -67,7 +75,69 @@ impl FolderTensors {
     }
 
     /// A matrix `[outputs, inputs]`, unpacked if it is quantised.
-    fn matrix(&self, prefix: &str, name: &str, shape: &[usize]) -> Result<Tensor, LoadError> {
+    fn matrix(&self, prefix: &str, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
+        match self
+            .packing
+            .filter(|_| self.index.get(&format!("{prefix}.qweight")).is_some())
+        {
+            Some(packing) => self.packed(packing, prefix, shape),
+            None => self
+                .matrix_of_floats(prefix, name, shape)
+                .and_then(|tensor| floats(&tensor, name)),
+        }
+    }
+
+    /// A matrix in GPTQ's or AWQ's packing.
+    fn packed(&self, packing: Packing, prefix: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
+        let (outputs, inputs) = (shape[0], shape[1]);
+        let name = |part: &str| format!("{prefix}.{part}");
+        let rest = || {
+            LoadError::config(
+                &name("qweight"),
+                format!("[{outputs}, {inputs}] can't be packed without a rest"),
+            )
+        };
+        let [weights, zeros, scales] = packing.shapes(outputs, inputs).ok_or_else(rest)?;
+        let groups = match packing.has_group_indices() && self.index.get(&name("g_idx")).is_some() {
+            true => self.words(&name("g_idx"), &[inputs])?,
+            false => (0..inputs).map(|input| (input / packing.group) as u32).collect(),
+        };
+        if groups.iter().any(|&group| group as usize >= scales[0]) {
+            return Err(LoadError::config(
+                &name("g_idx"),
+                "an input is in a group that has no scales",
+            ));
+        }
+        let parts = Parts {
+            weights: self.words(&name("qweight"), &weights)?,
+            zeros: self.words(&name("qzeros"), &zeros)?,
+            scales: self
+                .vector(&name("scales"), &scales)
+                .and_then(|tensor| floats(&tensor, &name("scales")))?,
+            groups,
+        };
+        Ok(packing.unpack(&parts, outputs, inputs))
+    }
+
+    /// 32-bit words.
+    fn words(&self, name: &str, shape: &[usize]) -> Result<Vec<u32>, LoadError> {
+        self.check_shape(name, shape)?;
+        let entry = self.find(name)?;
+        if !matches!(entry.dtype.as_str(), "I32" | "U32") {
+            return Err(LoadError::unsupported(
+                format!("tensor {name} of type {}", entry.dtype),
+                "I32",
+            ));
+        }
+        let bytes = self
+            .index
+            .bytes(entry)
+            .map_err(LoadError::read(self.index.path(entry)))?;
+        let word = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
+        Ok(bytes.as_chunks().0.iter().map(word).collect())
+    }
+
+    fn matrix_of_floats(&self, prefix: &str, name: &str, shape: &[usize]) -> Result<Tensor, LoadError> {
         self.check_shape(name, shape)?;
         let float =
             dtype_of(&self.find(name)?.dtype).is_some_and(|dtype| dtype.is_float() && dtype != DType::F8E4M3);
@@ -110,14 +180,12 @@ impl Tensors for FolderTensors {
     fn read(&mut self, role: Role, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
         let prefix = prefix(role);
         let name = format!("{prefix}.{}", suffix(role));
-        let tensor = match shape.len() {
-            1 => self.vector(&name, shape)?,
+        let values = match shape.len() {
+            1 => self
+                .vector(&name, shape)
+                .and_then(|tensor| floats(&tensor, &name))?,
             _ => self.matrix(&prefix, &name, shape)?,
         };
-        let values = tensor
-            .to_dtype(DType::F32)
-            .and_then(|tensor| tensor.flatten_all()?.to_vec1());
-        let values = values.map_err(LoadError::tensor(&name))?;
         self.read.insert(name);
         Ok(values)
     }
@@ -163,10 +231,18 @@ impl Tensors for FolderTensors {
     }
 }
 
+fn floats(tensor: &Tensor, name: &str) -> Result<Vec<f32>, LoadError> {
+    let values = tensor
+        .to_dtype(DType::F32)
+        .and_then(|tensor| tensor.flatten_all()?.to_vec1());
+    values.map_err(LoadError::tensor(name))
+}
+
 fn check_quantisation(config: Option<&QuantizedConfig>) -> Result<(), LoadError> {
-    let supported = "unquantised and fp8 weights (others on the CPU: a GGUF file)";
+    let supported = "unquantised, fp8, GPTQ and AWQ weights, or a GGUF file";
     match config {
         None
+        | Some(QuantizedConfig::GptqAwq { .. })
         | Some(QuantizedConfig::Fp8 {
             weight_block_size: None,
         }) => Ok(()),

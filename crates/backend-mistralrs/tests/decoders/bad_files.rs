@@ -120,7 +120,7 @@ fn attention_that_would_be_computed_wrongly_is_refused() {
         folder_error("hidden_act", "gelu".into()),
         folder_error(
             "quantization_config",
-            serde_json::json!({"quant_method": "gptq", "bits": 4, "group_size": 128}),
+            serde_json::json!({"quant_method": "gptq", "bits": 3, "group_size": 128}),
         ),
         gguf_error(|_, metadata| set(metadata, "llama.expert_count", Value::U32(8))),
         gguf_error(|_, metadata| set(metadata, "llama.rope.dimension_count", Value::U32(16))),

@@ -229,3 +229,95 @@ fn weights_in_fp8_are_scaled_block_by_block() {
         .expect("refused");
     assert!(matches!(error, LoadError::Unsupported { .. }), "{error}");
 }
+
+/// Replaces the layers' matrices by random 4-bit integers in groups of 32 inputs, and returns what a folder of them holds in
+/// GPTQ's packing, its groups in any order, or in AWQ's.
+fn in_four_bits(model: &mut Tiny, awq: bool) -> HashMap<String, Tensor> {
+    const GROUP: usize = 32;
+    let mut random = fastrand::Rng::with_seed(16);
+    let mut stored = HashMap::new();
+    for (name, (shape, values)) in &mut model.tensors {
+        if shape.len() != 2 || !name.starts_with("model.layers") {
+            let tensor = Tensor::from_vec(values.clone(), shape.clone(), &Device::Cpu).unwrap();
+            stored.insert(name.clone(), tensor);
+            continue;
+        }
+        let (outputs, inputs) = (shape[0], shape[1]);
+        let groups = inputs / GROUP;
+        let mut group_of: Vec<usize> = (0..inputs).map(|input| input / GROUP).collect();
+        if !awq {
+            random.shuffle(&mut group_of);
+        }
+        let scales: Vec<f32> = (0..groups * outputs)
+            .map(|_| random.u32(10..20) as f32 / 1024.0)
+            .collect();
+        let zeros: Vec<u32> = (0..groups * outputs).map(|_| random.u32(1..16)).collect();
+        let (rows, columns) = if awq {
+            (inputs, outputs / 8)
+        } else {
+            (inputs / 8, outputs)
+        };
+        let mut words = vec![0u32; rows * columns];
+        let mut zero_words = vec![0u32; groups * outputs / 8];
+        // Where output o of eight lies in a word.
+        let place = |o: usize| if awq { [0, 4, 1, 5, 2, 6, 3, 7][o] } else { o };
+        for (i, &zero) in zeros.iter().enumerate() {
+            let kept = if awq { zero } else { zero - 1 };
+            zero_words[i / 8] |= kept << (4 * place(i % 8));
+        }
+        for output in 0..outputs {
+            for input in 0..inputs {
+                let integer = random.u32(0..16);
+                let at = group_of[input] * outputs + output;
+                values[output * inputs + input] = (integer as f32 - zeros[at] as f32) * scales[at];
+                match awq {
+                    true => words[input * columns + output / 8] |= integer << (4 * place(output % 8)),
+                    false => words[input / 8 * columns + output] |= integer << (4 * (input % 8)),
+                }
+            }
+        }
+        let mut keep = |part: &str, values: Vec<u32>, shape: &[usize]| {
+            let bytes: Vec<u8> = values.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let tensor = Tensor::from_raw_buffer(&bytes, DType::I32, shape, &Device::Cpu).unwrap();
+            stored.insert(name.replace("weight", part), tensor);
+        };
+        keep("qweight", words, &[rows, columns]);
+        keep("qzeros", zero_words, &[groups, outputs / 8]);
+        if !awq {
+            keep(
+                "g_idx",
+                group_of.iter().map(|&group| group as u32).collect(),
+                &[inputs],
+            );
+        }
+        let scales = Tensor::from_vec(scales, (groups, outputs), &Device::Cpu).unwrap();
+        stored.insert(
+            name.replace("weight", "scales"),
+            scales.to_dtype(DType::F16).unwrap(),
+        );
+    }
+    stored
+}
+
+#[test]
+fn weights_in_four_bits_are_unpacked() {
+    for (method, awq) in [("gptq", false), ("awq", true)] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut model = Tiny::new("llama", false, 13);
+        model.write_folder(directory.path(), 1);
+        let stored = in_four_bits(&mut model, awq);
+        candle_core::safetensors::save(&stored, directory.path().join("model.safetensors")).unwrap();
+        let mut config = model.config_json();
+        config["quantization_config"] =
+            serde_json::json!({"quant_method": method, "bits": 4, "group_size": 32});
+        std::fs::write(directory.path().join("config.json"), config.to_string()).unwrap();
+        let mut loaded = load(&ModelSource::Folder(directory.path().to_owned()), &options(8)).unwrap();
+        let text = tokens(3, 80);
+        for (found, expected) in logits(&mut loaded, &text)
+            .iter()
+            .zip(reference::prefill(&model, &text))
+        {
+            assert!(distance(found, &expected.logits) < 1e-4, "{method}");
+        }
+    }
+}
