@@ -15,7 +15,7 @@ use medley_kv::Ratio;
 use crate::{
     config::ModelConfig,
     fetch,
-    model::{self, Choice},
+    model::{self, Choice, Serving},
     say,
 };
 
@@ -178,7 +178,7 @@ pub async fn bench_ttft(arguments: TtftArgs, config: ModelConfig) -> Result<()> 
 }
 
 fn subject(choice: Choice, config: &ModelConfig) -> Result<Subject> {
-    let running = model::start(&choice, config, None)?;
+    let running = model::start(&choice, config, &Serving::default())?;
     Ok(Subject {
         name: choice.name(),
         anchor: config.blend.anchor.label().to_owned(),

@@ -1,15 +1,17 @@
 //! `medley serve`: the listener first, then the model, until a signal.
 
-use std::{io::ErrorKind, net::SocketAddr};
+use std::{io::ErrorKind, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, Error, Result};
+use medley_generate::Generate;
 use medley_server::{AppState, Engine, Readiness, ServerConfig as Settings, router};
+use medley_shadow::{Rate, Shadow};
 use tokio::net::TcpListener;
 
 use crate::{
     banner::banner,
     config::{LogFormat, ModelConfig, ServerConfig},
-    model::{self, Choice},
+    model::{self, Choice, Serving},
     say, signals,
 };
 
@@ -23,7 +25,8 @@ pub async fn serve(model: ModelConfig, server: ServerConfig) -> Result<()> {
     let readiness = Readiness::loading();
     let settings = settings(&choice, &model, &server);
     let name = settings.served_names.first().cloned().unwrap_or_default();
-    let router = router(AppState::new(settings, readiness.clone()));
+    let state = AppState::new(settings, readiness.clone());
+    let router = router(state.clone());
     let timeout = server.shutdown_timeout.0;
     let mut serving = tokio::spawn(medley_server::serve(
         listener,
@@ -33,17 +36,30 @@ pub async fn serve(model: ModelConfig, server: ServerConfig) -> Result<()> {
         signals::terminated()?,
     ));
     let format = model.log_format;
-    let separator = server.separator.clone();
-    let loading = tokio::task::spawn_blocking(move || model::start(&choice, &model, separator.as_deref()));
+    let serving_with = Serving {
+        separator: server.separator.clone(),
+        shadow_rate: server.shadow_rate,
+    };
+    let loading = tokio::task::spawn_blocking(move || model::start(&choice, &model, &serving_with));
     tokio::select! {
         ended = &mut serving => return ended?.context("the listener failed"),
         loaded = loading => {
             let running = loaded.context("loading was interrupted")??;
-            readiness.ready(Engine { generate: running.engine, composer: running.composer });
+            let generate = shadowed(running.engine, server.shadow_rate, &state)?;
+            readiness.ready(Engine { generate, composer: running.composer });
             announce(&name, address, format);
         }
     }
     serving.await?.context("the listener failed")
+}
+
+/// The engine with its shadow checks, if there are any.
+fn shadowed(engine: Arc<dyn Generate>, rate: Rate, state: &AppState) -> Result<Arc<dyn Generate>> {
+    if rate == Rate::NONE {
+        return Ok(engine);
+    }
+    let shadow = Shadow::start(engine, rate, state.shadow_recorder());
+    Ok(Arc::new(shadow.context("can't start the shadow checks")?))
 }
 
 async fn bind(server: &ServerConfig) -> Result<TcpListener> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use medley_generate::{
-    Capture, Event, EventStream, FinishReason, Generate, GenerateError, Request, Sampling, SubmitError,
+    Capture, Event, EventStream, FinishReason, Generate, GenerateError, Priority, Request, Sampling,
+    SubmitError,
 };
 use medley_kv::{BlendMode, BlendOptions, Prompt, Ratio, Report, Segment, Strategy, TokenId};
 
@@ -45,6 +46,8 @@ impl Ask {
                 logits: true,
                 forced: None,
             },
+            priority: Priority::Normal,
+            witness: None,
         })
     }
 

@@ -12,6 +12,8 @@ pub use units::{Bytes, Time};
 #[cfg(test)]
 pub use units::{SIZES, TIMES};
 
+use medley_shadow::Rate;
+
 use crate::settings::{Layers, Misconfigured, Origin};
 
 /// A value that only a loaded model can prove wrong, and where it was given.
@@ -90,6 +92,8 @@ pub struct ServerConfig {
     pub port: u16,
     /// Text at which plain prompts are split.
     pub separator: Option<String>,
+    /// Share of blended requests that are also run exactly.
+    pub shadow_rate: Rate,
     /// Time that running requests have to finish.
     pub shutdown_timeout: Time,
 }
@@ -138,6 +142,7 @@ impl ServerConfig {
                 text.parse::<u16>().map_err(|_| "is not a number from 0 to 65535")
             })?,
             separator: separator(layers)?,
+            shadow_rate: layers.required("blend-shadow-rate", shadow_rate)?,
             shutdown_timeout: layers.required("shutdown-timeout", str::parse::<Time>)?,
         })
     }
@@ -229,6 +234,11 @@ fn share(text: &str) -> Result<f32, &'static str> {
     share
         .filter(|share| *share > 0.0 && *share <= 1.0)
         .ok_or("is not a number above 0 and at most 1")
+}
+
+fn shadow_rate(text: &str) -> Result<Rate, &'static str> {
+    let rate = text.parse().ok().and_then(|rate| Rate::new(rate).ok());
+    rate.ok_or("is not a number from 0 to 1")
 }
 
 fn log_format(text: &str) -> Result<LogFormat, &'static str> {

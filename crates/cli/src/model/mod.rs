@@ -13,4 +13,4 @@ pub use device::resolve;
 #[cfg(feature = "cuda")]
 pub use random::start_random;
 pub use source::{Choice, choose};
-pub use start::start;
+pub use start::{Serving, start};
