@@ -4,6 +4,7 @@
 //! or stale page as a changed text, because its logits are a function of every visible slot.
 
 mod arrows;
+mod background;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod exactness;
@@ -16,4 +17,5 @@ mod ratio;
 mod real_model;
 mod real_text;
 mod reuse;
+mod shadow;
 mod timing;

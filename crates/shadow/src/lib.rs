@@ -26,6 +26,7 @@ use std::{
 pub use check::Outcome;
 use medley_generate::{EventStream, Gauges, Generate, ModelCard, Request, SubmitError};
 pub use rate::{Rate, RateOutOfRange};
+pub use sample::COMPARED_TOKENS;
 
 use crate::{
     check::Check,

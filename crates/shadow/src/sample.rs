@@ -11,7 +11,7 @@ use medley_kv::{BlendMode, Plan, TokenId};
 use crate::Outcome;
 
 /// Tokens of an answer that are compared at most.
-pub(crate) const COMPARED_TOKENS: usize = 20;
+pub const COMPARED_TOKENS: usize = 20;
 
 /// Hears what came of each sampled answer.
 pub(crate) type Recorder = Arc<dyn Fn(Outcome) + Send + Sync>;
