@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
 };
@@ -30,16 +31,21 @@ fn background(ask: Ask) -> Ask {
     ask.with(|r| r.priority = Priority::Background)
 }
 
-/// An engine whose `held`-th call waits, and its calls: the tokens and the number of their rows.
+/// An engine one of whose calls waits, and its calls: the tokens and the number of their rows.
 struct Held {
     engine: Engine,
+    /// The call that waits.
+    held: Arc<AtomicUsize>,
     calls: Arc<Mutex<Vec<(BTreeSet<u32>, usize)>>>,
     reached: Receiver<()>,
     release: Sender<()>,
 }
 
 impl Held {
+    /// The `held`-th call waits.
     fn start(engines: &Engines, held: usize) -> Self {
+        let held = Arc::new(AtomicUsize::new(held));
+        let awaited = held.clone();
         let calls = Arc::new(Mutex::new(Vec::new()));
         let ((reach, reached), (release, released)) = (channel(), channel());
         let noted = calls.clone();
@@ -50,7 +56,7 @@ impl Held {
                 noted.push((tokens, batch.rows.len()));
                 noted.len()
             };
-            if call == held {
+            if call == awaited.load(Ordering::Relaxed) {
                 reach.send(()).expect("somebody waits");
                 released.recv_timeout(PATIENCE).expect("released");
             }
@@ -58,10 +64,17 @@ impl Held {
         };
         Self {
             engine: engines.start_on(Through(engines.backend(), run)),
+            held,
             calls,
             reached,
             release,
         }
+    }
+
+    /// Forgets the calls so far; the `held`-th from here on waits.
+    fn again(&self, held: usize) {
+        self.calls.lock().expect("a lock").clear();
+        self.held.store(held, Ordering::Relaxed);
     }
 
     /// Does something while the held call runs.
@@ -124,12 +137,15 @@ fn a_background_request_starts_when_the_others_have_ended() {
 
 #[test]
 fn pages_of_a_background_request_go_to_others_before_anything_is_evicted() {
-    let engines = Engines::default().with(|e| e.pages = 24);
-    let held = Held::start(&engines, 8);
-    let kept = Ask::new(vec![document(1, 120), text(2, 3)]).max_tokens(1);
+    let engines = Engines::default().with(|e| e.pages = 30);
+    let held = Held::start(&engines, usize::MAX);
+    let kept = Ask::new(vec![document(1, 640), text(2, 3)]).max_tokens(1);
     ask(&held.engine, &kept);
-    let slow = held.engine.submit(background(of_token(7, 1200, 4)).0);
-    let quick = held.meanwhile(|engine| engine.submit(of_token(9, 600, 5).0).expect("submitted"));
+    settle(&held.engine);
+    held.again(3);
+    // Ten pages each for what is resident, what runs in the background and what is free.
+    let slow = held.engine.submit(background(of_token(7, 600, 4)).0);
+    let quick = held.meanwhile(|engine| engine.submit(of_token(9, 900, 5).0).expect("submitted"));
     let displaced = collect(slow.expect("submitted"));
     assert_eq!(displaced.map(|a| a.tokens), Err(GenerateError::Displaced));
     collect(quick).expect("answered");
@@ -144,7 +160,7 @@ fn a_background_request_takes_no_place_and_is_not_among_those_that_run_or_wait()
         e.config.max_queue = 0;
         e.config.max_sequences = 1;
     });
-    let held = Held::start(&engines, 1);
+    let held = Held::start(&engines, 3);
     let slow: Vec<_> = (0..5)
         .map(|_| {
             held.engine

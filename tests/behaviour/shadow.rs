@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
     time::Instant,
 };
@@ -20,6 +20,7 @@ use crate::harness::{Ask, Engines, PATIENCE, Server, Through, ask, document, set
 
 /// A shadowed engine and what came of its checks.
 struct Shadowed {
+    engine: Arc<Engine>,
     shadow: Shadow,
     outcomes: Receiver<Outcome>,
 }
@@ -31,8 +32,13 @@ impl Shadowed {
             // A test that has ended listens no more.
             let _ = sender.send(outcome);
         };
-        let shadow = Shadow::start(Arc::new(engine), rate, record).expect("a thread");
-        Self { shadow, outcomes }
+        let engine = Arc::new(engine);
+        let shadow = Shadow::start(engine.clone(), rate, record).expect("a thread");
+        Self {
+            engine,
+            shadow,
+            outcomes,
+        }
     }
 
     fn always(engine: Engine) -> Self {
@@ -43,10 +49,13 @@ impl Shadowed {
         self.outcomes.recv_timeout(PATIENCE).expect("a check")
     }
 
-    /// No check runs, none waits and none was recorded.
-    fn unchecked(&self) {
-        settle(&self.shadow);
-        assert_eq!(self.outcomes.try_recv().ok(), None);
+    /// Waits until all is over. Nothing may be held, and no outcome may be left over.
+    fn end(self) {
+        drop(self.shadow);
+        // Whoever could tell an outcome is gone.
+        let left = self.outcomes.recv_timeout(PATIENCE);
+        assert_eq!(left, Err(RecvTimeoutError::Disconnected));
+        settle(&*self.engine);
     }
 }
 
@@ -61,7 +70,7 @@ fn check(ask_: &Ask) -> (f64, f64) {
     let Outcome::Done(divergence) = shadowed.next() else {
         panic!("not done")
     };
-    shadowed.unchecked();
+    shadowed.end();
     (divergence.kl, divergence.top1)
 }
 
@@ -120,7 +129,7 @@ fn without_a_rate_nothing_is_checked() {
     for _ in 0..50 {
         ask(&shadowed.shadow, &blended().max_tokens(1));
     }
-    shadowed.unchecked();
+    shadowed.end();
 }
 
 #[test]
@@ -134,7 +143,7 @@ fn exact_answers_are_never_checked() {
     ] {
         let shadowed = Shadowed::always(engines.start());
         ask(&shadowed.shadow, &asked);
-        shadowed.unchecked();
+        shadowed.end();
     }
 }
 
@@ -211,7 +220,9 @@ fn checks_wait_for_an_idle_moment_and_those_that_find_the_queue_full_are_dropped
     let shadowed = Shadowed::always(Engines::default().start());
     let stream = busy(&shadowed);
     ask(&shadowed.shadow, &blended().max_tokens(1));
+    let patience = Instant::now() + PATIENCE;
     while shadowed.shadow.gauges().background == 0 {
+        assert!(Instant::now() < patience, "no check waits");
         std::thread::yield_now();
     }
     for _ in 0..MOST_WAITING {
@@ -226,7 +237,7 @@ fn checks_wait_for_an_idle_moment_and_those_that_find_the_queue_full_are_dropped
     for _ in 0..=MOST_WAITING {
         assert!(matches!(shadowed.next(), Outcome::Done(_)));
     }
-    shadowed.unchecked();
+    shadowed.end();
 }
 
 #[test]
@@ -250,7 +261,7 @@ fn an_answer_whose_listener_went_away_is_not_checked() {
     reached.recv_timeout(PATIENCE).expect("reached");
     drop(stream);
     release.send(()).expect("it waits");
-    shadowed.unchecked();
+    settle(&shadowed.shadow);
     // And in the midst of an answer.
     let mut stream = shadowed
         .shadow
@@ -258,8 +269,9 @@ fn an_answer_whose_listener_went_away_is_not_checked() {
         .expect("submitted");
     assert!(matches!(stream.blocking_recv(), Some(Event::Planned(_))));
     drop(stream);
-    shadowed.unchecked();
+    settle(&shadowed.shadow);
     assert_eq!(shadowed.shadow.gauges().cancelled, 1);
+    shadowed.end();
 }
 
 #[test]
@@ -278,7 +290,7 @@ fn a_check_that_fails_is_recorded_and_the_next_one_runs() {
     assert_eq!(shadowed.next(), Outcome::Failed);
     ask(&shadowed.shadow, &blended().max_tokens(1));
     assert!(matches!(shadowed.next(), Outcome::Done(_)));
-    shadowed.unchecked();
+    shadowed.end();
 }
 
 #[test]
@@ -288,9 +300,10 @@ fn a_check_without_room_is_dropped_and_evicts_nothing() {
     let asked = Ask::new(vec![document(1, 700), text(2, 3)]).max_tokens(1);
     ask(&shadowed.shadow, &asked);
     assert_eq!(shadowed.next(), Outcome::Dropped);
-    shadowed.unchecked();
     assert_eq!(ask(&shadowed.shadow, &asked).sources(), ["host"]);
+    assert_eq!(shadowed.next(), Outcome::Dropped);
     assert_eq!(shadowed.shadow.gauges().evictions, 0);
+    shadowed.end();
 }
 
 #[test]
