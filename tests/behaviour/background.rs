@@ -31,12 +31,15 @@ fn background(ask: Ask) -> Ask {
     ask.with(|r| r.priority = Priority::Background)
 }
 
-/// An engine one of whose calls waits, and its calls: the tokens and the number of their rows.
+/// A call: the tokens of its rows, and how many rows.
+type Call = (BTreeSet<u32>, usize);
+
+/// An engine one of whose calls waits, and its calls.
 struct Held {
     engine: Engine,
     /// The call that waits.
     held: Arc<AtomicUsize>,
-    calls: Arc<Mutex<Vec<(BTreeSet<u32>, usize)>>>,
+    calls: Arc<Mutex<Vec<Call>>>,
     reached: Receiver<()>,
     release: Sender<()>,
 }
