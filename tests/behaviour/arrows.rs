@@ -15,8 +15,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kernels", &[]),
     ("backend-mistralrs", &["kv", "backend", "kernels"]),
     ("generate", &["kv"]),
+    ("quality", &[]),
+    ("shadow", &["kv", "generate", "quality"]),
     ("engine", &["kv", "blend", "store", "backend", "generate"]),
-    ("server", &["openai", "prompt", "generate", "kv"]),
+    ("server", &["openai", "prompt", "generate", "shadow", "kv"]),
     (
         "bench",
         &[
@@ -30,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "backend-mistralrs",
             "generate",
             "engine",
+            "quality",
         ],
     ),
     (
@@ -45,6 +48,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "backend-mistralrs",
             "generate",
             "engine",
+            "quality",
+            "shadow",
             "server",
             "bench",
         ],

@@ -1,41 +1,17 @@
 //! What a request holds, it gives back; what does not fit is refused; what fails fails alone.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex};
 
 use medley_backend::{Backend, Batch, fake::FakeBackend};
-use medley_engine::Engine;
 use medley_generate::{Event, FinishReason, Generate, GenerateError, SubmitError};
 use medley_kv::{BlendMode, Strategy, TokenId};
 
 use crate::harness::{
-    Ask, Engines, Through, ask, ask_all, collect, document, document_behind, text, try_ask, words,
+    Ask, Engines, Through, ask, ask_all, collect, document, document_behind, settle, text, try_ask, words,
 };
 
 fn small() -> Ask {
     Ask::new(vec![text(1, 10), document(2, 100), document(3, 90), text(4, 10)])
-}
-
-/// Waits until the engine holds nothing for anybody; panics if it never does.
-fn settle(engine: &Engine) {
-    let patience = Instant::now() + Duration::from_secs(20);
-    loop {
-        let gauges = engine.gauges();
-        let held = [
-            gauges.waiting,
-            gauges.running,
-            gauges.private_pages,
-            gauges.leases,
-            gauges.computing,
-        ];
-        if held == [0; 5] {
-            return;
-        }
-        assert!(Instant::now() < patience, "still held: {gauges:?}");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! or stale page as a changed text, because its logits are a function of every visible slot.
 
 mod arrows;
+mod background;
 mod calibration;
 #[cfg(feature = "cuda")]
 mod cuda;
@@ -17,4 +18,5 @@ mod ratio;
 mod real_model;
 mod real_text;
 mod reuse;
+mod shadow;
 mod timing;

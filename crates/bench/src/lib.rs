@@ -9,14 +9,12 @@ pub mod evaluation;
 pub mod gpu;
 mod machine;
 mod progress;
-mod quality;
 mod run;
 mod statistics;
 mod subject;
 pub mod ttft;
 
 pub use machine::{Date, Machine};
-pub use quality::{Divergence, f1, normalise};
 pub use run::{Run, RunError};
 pub use statistics::{mean, median, percentile};
 pub use subject::Subject;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use medley_generate::{Capture, Event, Generate, GenerateError, Request, Sampling, SubmitError};
+use medley_generate::{Capture, Event, Generate, GenerateError, Priority, Request, Sampling, SubmitError};
 use medley_kv::{BlendOptions, Prompt, Report, TokenId};
 
 /// What a request gave.
@@ -102,6 +102,8 @@ pub(crate) fn greedy(
         stop_tokens,
         logprobs: None,
         capture: Capture::default(),
+        priority: Priority::Normal,
+        witness: None,
     }
 }
 

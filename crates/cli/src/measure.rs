@@ -16,7 +16,7 @@ use medley_kv::Ratio;
 use crate::{
     config::ModelConfig,
     fetch,
-    model::{self, Choice},
+    model::{self, Choice, Serving},
     quality, say,
 };
 
@@ -205,7 +205,7 @@ pub async fn bench_ttft(arguments: TtftArgs, config: ModelConfig) -> Result<()> 
 
 /// The model with its engine, and what names its calibration.
 fn subject(choice: Choice, config: &ModelConfig) -> Result<(Subject, String)> {
-    let running = model::start(&choice, config, None)?;
+    let running = model::start(&choice, config, &Serving::default())?;
     Ok((
         quality::subject(choice.name(), config, &running),
         running.identity,

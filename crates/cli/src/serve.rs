@@ -1,15 +1,17 @@
 //! `medley serve`: the listener first, then the model, until a signal.
 
-use std::{io::ErrorKind, net::SocketAddr};
+use std::{io::ErrorKind, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, Error, Result};
-use medley_server::{AppState, Engine, Readiness, ServerConfig as Settings, router};
+use medley_generate::Generate;
+use medley_server::{AppState, Engine, Quality, Readiness, ServerConfig as Settings, router};
+use medley_shadow::{Rate, Shadow};
 use tokio::net::TcpListener;
 
 use crate::{
     banner::banner,
     config::{LogFormat, ModelConfig, ServerConfig},
-    model::{self, Choice},
+    model::{self, Choice, Running, Serving},
     quality, say, signals,
 };
 
@@ -23,7 +25,8 @@ pub async fn serve(model: ModelConfig, server: ServerConfig) -> Result<()> {
     let readiness = Readiness::loading();
     let settings = settings(&choice, &model, &server);
     let name = settings.served_names.first().cloned().unwrap_or_default();
-    let router = router(AppState::new(settings, readiness.clone()));
+    let state = AppState::new(settings, readiness.clone());
+    let router = router(state.clone());
     let timeout = server.shutdown_timeout.0;
     let mut serving = tokio::spawn(medley_server::serve(
         listener,
@@ -33,19 +36,44 @@ pub async fn serve(model: ModelConfig, server: ServerConfig) -> Result<()> {
         signals::terminated()?,
     ));
     let format = model.log_format;
-    let separator = server.separator.clone();
-    let loaded = model.clone();
-    let loading = tokio::task::spawn_blocking(move || model::start(&choice, &loaded, separator.as_deref()));
+    let loading = load(choice, &model, &server, &name);
     tokio::select! {
         ended = &mut serving => return ended?.context("the listener failed"),
         loaded = loading => {
-            let running = loaded.context("loading was interrupted")??;
-            let quality = quality::of_server(&model, &server, &name, &running).await?;
-            readiness.ready(Engine { generate: running.engine, composer: running.composer, quality });
+            let (running, quality) = loaded?;
+            let generate = shadowed(running.engine, server.shadow_rate, &state)?;
+            readiness.ready(Engine { generate, composer: running.composer, quality });
             announce(&name, address, format);
         }
     }
     serving.await?.context("the listener failed")
+}
+
+/// Loads the model and finds out how much it has to recompute.
+async fn load(
+    choice: Choice,
+    model: &ModelConfig,
+    server: &ServerConfig,
+    name: &str,
+) -> Result<(Running, Quality)> {
+    let serving = Serving {
+        separator: server.separator.clone(),
+        shadow_rate: server.shadow_rate,
+    };
+    let config = model.clone();
+    let loading = tokio::task::spawn_blocking(move || model::start(&choice, &config, &serving));
+    let running = loading.await.context("loading was interrupted")??;
+    let quality = quality::of_server(model, server, name, &running).await?;
+    Ok((running, quality))
+}
+
+/// The engine with its shadow checks, if there are any.
+fn shadowed(engine: Arc<dyn Generate>, rate: Rate, state: &AppState) -> Result<Arc<dyn Generate>> {
+    if rate == Rate::NONE {
+        return Ok(engine);
+    }
+    let shadow = Shadow::start(engine, rate, state.shadow_recorder());
+    Ok(Arc::new(shadow.context("can't start the shadow checks")?))
 }
 
 async fn bind(server: &ServerConfig) -> Result<TcpListener> {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use medley_backend::{Backend, BackendError, Batch, Outcome};
 use medley_engine::{Engine, EngineConfig};
-use medley_generate::{Capture, Event, Generate, Request, Sampling, TokenText};
+use medley_generate::{Capture, Event, Generate, Priority, Request, Sampling, TokenText};
 use medley_kv::{BlendMode, BlendOptions, KvDtype, KvGeometry, Namespace, Prompt, Segment, Source, TokenId};
 
 /// Computes nothing, and counts how long that takes.
@@ -99,6 +99,8 @@ async fn main() {
         stop_tokens: [].into(),
         logprobs: None,
         capture: Capture::default(),
+        priority: Priority::Normal,
+        witness: None,
     };
     let events = engine
         .submit_all((0..streams as u32).map(request).collect())

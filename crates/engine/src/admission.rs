@@ -6,7 +6,7 @@
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use medley_blend::{Layout, Rule};
-use medley_generate::Request;
+use medley_generate::{Priority, Request};
 use medley_kv::{
     BlendMode, Document, DocumentKey, Namespace, PAGE_TOKENS, Plan, Source, Strategy, pages_for,
 };
@@ -133,13 +133,24 @@ enum Found {
     },
 }
 
-/// Admits a request or gives it back untouched. `computing` tells whether a document is already in computation.
+/// Where an admission may take pages from.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Room {
+    /// Free ones only.
+    Free,
+    /// Also those of residents, which are evicted.
+    Evicting,
+}
+
+/// Admits a request or gives it back untouched. `computing` tells whether a document is already in computation. A
+/// background request is given back too if a document is missing, and its look-ups don't count.
 #[expect(clippy::result_large_err, reason = "the request is given back")]
 pub(crate) fn admit(
     queued: Queued,
     config: &EngineConfig,
     residency: &mut Residency,
     text: &Arc<dyn medley_generate::TokenText>,
+    room: Room,
     computing: impl Fn(&DocumentKey) -> bool,
 ) -> Result<Admitted, Queued> {
     let request = &queued.request;
@@ -155,6 +166,10 @@ pub(crate) fn admit(
     } else {
         Vec::new()
     };
+    let background = request.priority == Priority::Background;
+    if background && found.iter().any(|found| matches!(found, Found::Missing { .. })) {
+        return Err(queued);
+    }
     let tokens = request.prompt.tokens();
     // One token more than the prefix: what is looked up never covers the last one.
     let prefix_tokens = if blended {
@@ -164,6 +179,7 @@ pub(crate) fn admit(
     };
     let shared = match need.plan {
         Plan::Off => Vec::new(),
+        _ if background => Vec::new(),
         _ => residency.prefix(&namespace, &tokens[..prefix_tokens]),
     };
     let started = || {
@@ -176,7 +192,11 @@ pub(crate) fn admit(
         .map(|(d, _)| Computation::pages_needed(&d.anchor, &d.tokens))
         .sum();
     let private = need.prefix_pages() - shared.len() + need.overlay_pages();
-    let Some(mut pages) = residency.reserve(private + computed) else {
+    let reserved = match room {
+        Room::Free => residency.pool().take(private + computed),
+        Room::Evicting => residency.reserve(private + computed),
+    };
+    let Some(mut pages) = reserved else {
         return Err(queued);
     };
     let mut take = |n: usize| pages.drain(..n).collect::<Vec<_>>();
@@ -254,7 +274,13 @@ fn find(
         if document.tokens.is_empty() {
             return Found::Empty;
         }
-        match residency.document(*key, &document.anchor, &document.tokens) {
+        let found = match request.priority {
+            Priority::Normal => residency.document(*key, &document.anchor, &document.tokens),
+            Priority::Background => residency
+                .peek_document(*key, &document.anchor, &document.tokens)
+                .ok_or(Miss::Absent),
+        };
+        match found {
             Ok(lease) => Found::Resident(lease),
             Err(miss) => Found::Missing {
                 starts: !keys[..index].contains(key) && !computing(key),

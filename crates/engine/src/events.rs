@@ -5,17 +5,27 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use medley_generate::Event;
+use medley_generate::{Event, Priority};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::shared::Shared;
 
 /// One of the requests that may run and wait; free again when dropped.
-pub(crate) struct Place(pub(crate) Arc<Shared>);
+pub(crate) struct Place {
+    shared: Arc<Shared>,
+    priority: Priority,
+}
+
+impl Place {
+    /// A place that has been counted.
+    pub(crate) fn new(shared: Arc<Shared>, priority: Priority) -> Self {
+        Self { shared, priority }
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.leave();
+        self.shared.leave(self.priority);
     }
 }
 
@@ -36,11 +46,11 @@ impl Events {
         self.sender.is_closed()
     }
 
-    /// Sends an event, if anybody listens; the last one gives the place back first.
-    pub(crate) fn send(&self, event: Event) {
+    /// Sends an event; whether anybody listens. The last one gives the place back first.
+    pub(crate) fn send(&self, event: Event) -> bool {
         if matches!(event, Event::Finished { .. } | Event::Failed(_)) {
             self.place.take();
         }
-        let _ = self.sender.send(event);
+        self.sender.send(event).is_ok()
     }
 }

@@ -114,13 +114,14 @@ impl Engine {
     /// Sends a request that has its place in the queue. If the task is gone, the stream ends at once.
     fn queue(&self, request: Request, place: Place) -> EventStream {
         let (sender, stream) = mpsc::unbounded_channel();
+        let priority = request.priority;
         let queued = Queued {
             request,
             events: Events::new(sender, place),
             submitted: Instant::now(),
         };
         if self.inbox.send(queued).is_err() {
-            self.shared.arrived();
+            self.shared.arrived(priority);
         }
         stream
     }
@@ -196,7 +197,8 @@ fn live(worker: Worker, shared: &Shared) {
 impl Generate for Engine {
     fn submit_all(&self, requests: Vec<Request>) -> Result<Vec<EventStream>, SubmitError> {
         requests.iter().try_for_each(|request| self.check(request))?;
-        let places = self.shared.enqueue(requests.len())?;
+        let priorities: Vec<_> = requests.iter().map(|request| request.priority).collect();
+        let places = self.shared.enqueue(&priorities)?;
         let pairs = requests.into_iter().zip(places);
         Ok(pairs.map(|(request, place)| self.queue(request, place)).collect())
     }

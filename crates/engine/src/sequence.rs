@@ -9,7 +9,7 @@
 
 use medley_backend::{ANY_LENGTH, Depth};
 use medley_blend::{Layout, Repairs, Selection};
-use medley_generate::{FinishReason, GenerateError};
+use medley_generate::{FinishReason, GenerateError, Priority};
 use medley_kv::{DocumentKey, Namespace, PAGE_TOKENS, Plan, Position, TokenId};
 use medley_store::{DocumentLease, Residency};
 
@@ -98,6 +98,11 @@ impl Sequence {
     /// Whether the sequence has nothing more to run.
     pub(crate) fn ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
+    }
+
+    /// Who goes first.
+    pub(crate) fn priority(&self) -> Priority {
+        self.voice.priority()
     }
 
     /// Whether the sequence streams tokens.
@@ -216,9 +221,9 @@ impl Sequence {
         }
     }
 
-    /// Full pages of prompt tokens become shared; what decoding writes never does.
+    /// Full pages of prompt tokens become shared; what decoding writes never does, nor what runs in the background.
     fn publish_prefix(&mut self, residency: &mut Residency) {
-        if self.account.plan == Plan::Off {
+        if self.account.plan == Plan::Off || self.priority() == Priority::Background {
             return;
         }
         let pages = self.holdings.prefix_len / PAGE_TOKENS;

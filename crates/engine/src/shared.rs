@@ -5,7 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use medley_generate::{Gauges, SubmitError};
+use medley_generate::{Gauges, Priority, SubmitError};
 use medley_store::Miss;
 
 use crate::events::Place;
@@ -47,11 +47,12 @@ impl Shared {
         self.gauges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes places in the queue, all or none.
-    pub(crate) fn enqueue(self: &Arc<Self>, requests: usize) -> Result<Vec<Place>, SubmitError> {
+    /// Takes places in the queue, all or none. Background requests are counted and bounded by nothing here.
+    pub(crate) fn enqueue(self: &Arc<Self>, priorities: &[Priority]) -> Result<Vec<Place>, SubmitError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(SubmitError::ShuttingDown);
         }
+        let requests = priorities.iter().filter(|p| **p == Priority::Normal).count();
         let most = self.max_queue.saturating_add(self.max_sequences);
         if requests > most {
             return Err(SubmitError::TooMany { requests, most });
@@ -63,17 +64,25 @@ impl Shared {
         }
         queue.arriving += requests;
         queue.places += requests;
-        Ok((0..requests).map(|_| Place(self.clone())).collect())
+        queue.gauges.background += priorities.len() - requests;
+        let place = |priority: &Priority| Place::new(self.clone(), *priority);
+        Ok(priorities.iter().map(place).collect())
     }
 
     /// A place is free again.
-    pub(crate) fn leave(&self) {
-        self.lock().places -= 1;
+    pub(crate) fn leave(&self, priority: Priority) {
+        let mut queue = self.lock();
+        match priority {
+            Priority::Normal => queue.places -= 1,
+            Priority::Background => queue.gauges.background -= 1,
+        }
     }
 
     /// A queued request has reached the task, or never will.
-    pub(crate) fn arrived(&self) {
-        self.lock().arriving -= 1;
+    pub(crate) fn arrived(&self, priority: Priority) {
+        if priority == Priority::Normal {
+            self.lock().arriving -= 1;
+        }
     }
 
     /// The task is gone.

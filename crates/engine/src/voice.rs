@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use medley_generate::{Capture, Event, FinishReason, GenerateError, Request, TokenEvent, TokenText};
+use medley_generate::{
+    Capture, Event, FinishReason, GenerateError, Priority, Request, TokenEvent, TokenText, Witness,
+};
 use medley_kv::{Report, TokenId};
 
 use crate::{
@@ -22,6 +24,8 @@ pub(crate) struct Voice {
     stop_tokens: Arc<[TokenId]>,
     logprobs: Option<u8>,
     capture: Capture,
+    priority: Priority,
+    witness: Option<Arc<dyn Witness>>,
     /// Tokens that may still be generated.
     left: usize,
     said: usize,
@@ -51,6 +55,8 @@ impl Voice {
             stop_tokens: request.stop_tokens.clone(),
             logprobs: request.logprobs,
             capture: request.capture.clone(),
+            priority: request.priority,
+            witness: request.witness.clone(),
             left: request
                 .capture
                 .forced
@@ -63,6 +69,11 @@ impl Voice {
     /// Whether nobody listens any more.
     pub(crate) fn abandoned(&self) -> bool {
         self.events.is_closed()
+    }
+
+    /// Who goes first.
+    pub(crate) fn priority(&self) -> Priority {
+        self.priority
     }
 
     /// Tokens that may still be generated.
@@ -102,6 +113,7 @@ impl Voice {
             _ => (None, Vec::new()),
         };
         let logits = logits.filter(|_| self.capture.logits);
+        self.witness.iter().for_each(|witness| witness.token(token));
         self.send(Event::Token(TokenEvent {
             token,
             text: pushed.text,
@@ -132,14 +144,17 @@ impl Voice {
         forced.unwrap_or(drawn)
     }
 
-    /// Ends the text.
+    /// Ends the text. The witness hears of it once the listener has everything.
     pub(crate) fn finish(&mut self, reason: FinishReason, report: Report) {
-        let text = self.text.finish();
-        self.send(Event::Finished {
+        let (text, plan) = (self.text.finish(), report.plan);
+        let heard = self.events.send(Event::Finished {
             reason,
             text,
             report: Box::new(report),
         });
+        if let Some(witness) = self.witness.take().filter(|_| heard) {
+            witness.answered(plan);
+        }
     }
 
     /// Ends the request without an answer.

@@ -3,7 +3,9 @@
 //! A step is one call to the backend, up to a budget of rows: one of every stream first; then prefixes, probes and
 //! repairs in order of admission, which leave a quarter to documents in computation; then those documents. So a warm
 //! request does not wait for other requests' cold documents, and these always advance. Rows that stop at a layer's
-//! keys run in calls of their own.
+//! keys run in calls of their own. Background requests run in steps of their own, while nothing else is there.
+
+mod background;
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -12,14 +14,14 @@ use std::{
 };
 
 use medley_backend::{Backend, BackendError, Batch, Depth, Outcome};
-use medley_generate::{GenerateError, TokenText};
+use medley_generate::{Event, GenerateError, Priority, TokenText};
 use medley_kv::DocumentKey;
 use medley_store::{PagePool, Residency};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::{
     EngineConfig,
-    admission::{self, Admitted, Queued},
+    admission::{self, Admitted, Queued, Room},
     canonical::Computation,
     chunk::{Assembly, Chunk, Results},
     sequence::Sequence,
@@ -43,6 +45,8 @@ pub(crate) struct Worker {
     inbox: UnboundedReceiver<Queued>,
     shared: Arc<Shared>,
     waiting: VecDeque<Queued>,
+    /// Background requests that wait.
+    background: VecDeque<Queued>,
     running: Vec<Sequence>,
     computing: Vec<Computation>,
     /// What was running and free when the queue's head last did not fit: it is tried again when that has changed.
@@ -70,6 +74,7 @@ impl Worker {
             inbox,
             shared,
             waiting,
+            background: VecDeque::new(),
             running,
             computing,
             stuck: None,
@@ -102,10 +107,8 @@ impl Worker {
         let failure = GenerateError::Engine("the device was lost".to_owned());
         let running = self.running.iter_mut().filter(|s| !s.ended());
         running.for_each(|s| s.fail(failure.clone()));
-        for queued in self.waiting.drain(..) {
-            queued
-                .events
-                .send(medley_generate::Event::Failed(failure.clone()));
+        for queued in self.waiting.drain(..).chain(self.background.drain(..)) {
+            queued.events.send(Event::Failed(failure.clone()));
         }
         self.running.clear();
         self.computing.clear();
@@ -115,7 +118,7 @@ impl Worker {
 
     /// Empties the inbox, waiting for it if there is nothing else to do. False: there never will be.
     fn receive(&mut self) -> bool {
-        if self.running.is_empty() && self.waiting.is_empty() {
+        if self.running.is_empty() && self.waiting.is_empty() && self.background.is_empty() {
             match self.inbox.blocking_recv() {
                 Some(queued) => self.take(queued),
                 None => return false,
@@ -128,21 +131,26 @@ impl Worker {
     }
 
     fn take(&mut self, queued: Queued) {
-        self.shared.arrived();
-        self.waiting.push_back(queued);
+        let priority = queued.request.priority;
+        self.shared.arrived(priority);
+        match priority {
+            Priority::Normal => self.waiting.push_back(queued),
+            Priority::Background => self.background.push_back(queued),
+        }
         self.shared.set_waiting(self.waiting.len());
     }
 
     /// Lets go of requests that nobody listens to.
     fn sweep(&mut self) {
-        let before = self.waiting.len() + self.running.len();
+        let before = self.waiting.len() + self.foreground();
         self.waiting.retain(|q| !q.events.is_closed());
+        self.background.retain(|q| !q.events.is_closed());
         self.running.retain(|s| !s.abandoned());
-        if self.waiting.len() + self.running.len() < before {
+        let gone = before - self.waiting.len() - self.foreground();
+        if gone > 0 {
             self.stuck = None;
         }
-        self.shared
-            .cancelled(before - self.waiting.len() - self.running.len());
+        self.shared.cancelled(gone);
         self.forget_unawaited();
         self.shared.set_waiting(self.waiting.len());
     }
@@ -155,13 +163,11 @@ impl Worker {
 
     /// Admits waiting requests in order, as many as fit.
     fn admit(&mut self) {
-        while self.running.len() < self.config.max_sequences && self.stuck != Some(self.held()) {
+        while self.foreground() < self.config.max_sequences && self.stuck != Some(self.held()) {
             let Some(queued) = self.waiting.pop_front() else {
                 break;
             };
-            let computing = |key: &DocumentKey| self.computing.iter().any(|c| c.key == *key);
-            let (config, residency) = (&self.config, &mut self.residency);
-            match admission::admit(queued, config, residency, &self.text, computing) {
+            match self.admit_foreground(queued) {
                 Ok(admitted) => self.start(admitted),
                 Err(queued) if self.running.is_empty() => fail_unfit(&queued),
                 Err(queued) => {
@@ -170,7 +176,15 @@ impl Worker {
                 }
             }
         }
+        self.admit_background();
         self.shared.set_waiting(self.waiting.len());
+    }
+
+    #[expect(clippy::result_large_err, reason = "the request is given back")]
+    fn reserve(&mut self, queued: Queued, room: Room) -> Result<Admitted, Queued> {
+        let computing = |key: &DocumentKey| self.computing.iter().any(|c| c.key == *key);
+        let (config, residency) = (&self.config, &mut self.residency);
+        admission::admit(queued, config, residency, &self.text, room, computing)
     }
 
     /// Changes whenever a request that did not fit might fit.
@@ -182,7 +196,7 @@ impl Worker {
         self.shared.missed(&admitted.misses);
         self.computing.extend(admitted.computations);
         self.running.push(admitted.sequence);
-        self.shared.update(|g| g.running += 1);
+        self.shared.update(|g| g.running = self.foreground());
     }
 
     /// Runs what fits into one step.
@@ -214,8 +228,10 @@ impl Worker {
     }
 
     fn assemble(&self) -> Vec<Assembly<Owner>> {
-        let streams = self.running.iter().filter(|s| s.decoding()).count();
-        let budget = if streams > 0 {
+        let turn = self.turn();
+        let streams = self.running_in(turn).filter(|(_, s)| s.decoding()).count();
+        // Whoever comes while a background step runs waits no longer than a token of a stream would.
+        let budget = if streams > 0 || turn == Priority::Background {
             self.config.mixed_step_rows
         } else {
             self.config.step_rows
@@ -241,12 +257,10 @@ impl Worker {
     }
 
     fn add_sequences(&self, draft: &mut Draft, decoding: bool) {
-        for (index, sequence) in self
-            .running
-            .iter()
-            .enumerate()
-            .filter(|(_, s)| s.decoding() == decoding)
-        {
+        let kind = self
+            .running_in(self.turn())
+            .filter(|(_, s)| s.decoding() == decoding);
+        for (index, sequence) in kind {
             draft.add(Owner::Sequence(index), |room| sequence.offer(room));
         }
     }
@@ -297,7 +311,7 @@ impl Worker {
         let leases = self.running.iter().map(|s| s.holdings().leases()).sum();
         let stats = self.residency.stats();
         self.shared.update(|gauges| {
-            gauges.running = self.running.len();
+            gauges.running = self.foreground();
             gauges.private_pages = private + computing;
             gauges.leases = leases;
             gauges.computing = self.computing.len();
@@ -343,5 +357,5 @@ impl Draft {
 fn fail_unfit(queued: &Queued) {
     // Submission refused what can't fit into an empty pool, so this is a mistake of ours.
     let error = GenerateError::Engine("the request does not fit".to_owned());
-    queued.events.send(medley_generate::Event::Failed(error));
+    queued.events.send(Event::Failed(error));
 }

@@ -66,6 +66,9 @@ pub enum GenerateError {
     /// The device failed; the request may be tried again.
     #[error("the engine failed: {0}")]
     Engine(String),
+    /// A background request found no room, or gave it up for others.
+    #[error("given up for other requests")]
+    Displaced,
     /// The server stopped before the request was complete.
     #[error("shutting down")]
     ShuttingDown,

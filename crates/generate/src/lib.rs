@@ -6,10 +6,12 @@
 mod event;
 mod request;
 mod status;
+mod witness;
 
 pub use event::{Event, EventStream, FinishReason, GenerateError, TokenEvent, TopLogprob};
-pub use request::{Capture, Request, Sampling, SubmitError, TokenText};
+pub use request::{Capture, Priority, Request, Sampling, SubmitError, TokenText};
 pub use status::{Gauges, ModelCard};
+pub use witness::Witness;
 
 /// Runs requests.
 pub trait Generate: Send + Sync {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use medley_kv::{BlendOptions, Prompt, TokenId};
 
+use crate::Witness;
+
 /// How the next token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
@@ -37,6 +39,17 @@ pub struct Capture {
     pub forced: Option<Arc<[TokenId]>>,
 }
 
+/// Who goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Priority {
+    /// Somebody waits for the answer.
+    #[default]
+    Normal,
+    /// Runs while nothing else runs or waits, takes no place in the queue, takes free pages only and leaves nothing
+    /// resident. It fails with [`crate::GenerateError::Displaced`] where that can't be.
+    Background,
+}
+
 /// The bytes that each token adds to a text.
 pub trait TokenText: Send + Sync {
     /// Bytes of the token; empty for control tokens and unknown ids. Not necessarily whole UTF-8 sequences.
@@ -64,6 +77,10 @@ pub struct Request {
     pub logprobs: Option<u8>,
     /// Measurements.
     pub capture: Capture,
+    /// Who goes first.
+    pub priority: Priority,
+    /// Who else learns of the answer.
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 /// Why a request was not taken.

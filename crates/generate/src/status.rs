@@ -20,10 +20,12 @@ pub struct ModelCard {
 pub struct Gauges {
     /// Whether the engine's task has died: nothing will be answered any more.
     pub failed: bool,
-    /// Requests that wait for admission.
+    /// Requests that wait for admission, without background ones.
     pub waiting: usize,
-    /// Admitted requests.
+    /// Admitted requests, without background ones.
     pub running: usize,
+    /// Background requests, waiting or admitted.
+    pub background: usize,
     /// Pages that running sequences hold for themselves.
     pub private_pages: usize,
     /// Document and prefix leases held by running sequences.

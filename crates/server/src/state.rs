@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{extract::FromRequestParts, http::request::Parts};
+use medley_shadow::Outcome;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
@@ -55,6 +56,12 @@ impl AppState {
     /// Counts a request in whose body has been read, if the server still takes requests.
     pub(crate) fn admit(&self) -> Result<(Engine, InFlight), ApiError> {
         self.readiness().admit().map_err(ApiError::not_ready)
+    }
+
+    /// Where the outcomes of shadow checks are counted.
+    pub fn shadow_recorder(&self) -> impl Fn(Outcome) + Send + Sync + use<> {
+        let metrics = Arc::clone(self.metrics());
+        move |outcome| metrics.shadow.record(outcome)
     }
 
     pub(crate) fn metrics(&self) -> &Arc<Metrics> {

@@ -48,6 +48,17 @@ impl Residency {
         Err(miss)
     }
 
+    /// The same for somebody who is not to count: neither as a use nor as a miss.
+    pub fn peek_document(
+        &self,
+        key: DocumentKey,
+        anchor: &[TokenId],
+        tokens: &[TokenId],
+    ) -> Option<DocumentLease> {
+        let entry = self.documents.get(&key).filter(|entry| entry.is(anchor, tokens));
+        entry.map(|entry| DocumentLease(Arc::clone(entry)))
+    }
+
     fn count_miss(&mut self, miss: Miss) {
         let misses = &mut self.misses;
         *match miss {

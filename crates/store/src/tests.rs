@@ -35,6 +35,11 @@ fn find(residency: &mut Residency, n: u32, len: u32) -> Result<DocumentLease, Mi
     residency.document(key, &anchor, &tokens)
 }
 
+fn peek(residency: &mut Residency, n: u32, len: u32) -> Option<DocumentLease> {
+    let (key, anchor, tokens) = body(n, len);
+    residency.peek_document(key, &anchor, &tokens)
+}
+
 fn keep_chain(residency: &mut Residency, tokens: &[TokenId], held: &[PrefixLease]) -> Vec<PrefixLease> {
     let fresh = residency
         .reserve(tokens.len() / PAGE_TOKENS - held.len())
@@ -140,6 +145,22 @@ fn documents_in_use_outlive_a_scan() {
         }
         drop(keep(&mut r, 100_000 + scan * 100, 60));
     }
+}
+
+#[test]
+fn to_peek_at_a_document_is_no_use_and_no_miss() {
+    let evicted_first = |look: fn(&mut Residency)| {
+        let mut r = residency(8, 8);
+        (0..3).for_each(|n| drop(keep(&mut r, n * 1000, 60)));
+        (0..3).for_each(|_| look(&mut r));
+        r.reserve(6).expect("one eviction");
+        r.documents.len() == 2 && !r.documents.contains_key(&body(0, 60).0)
+    };
+    assert!(!evicted_first(|r| drop(find(r, 0, 60))));
+    assert!(evicted_first(|r| assert!(peek(r, 0, 60).is_some())));
+    let mut r = residency(8, 8);
+    assert!(peek(&mut r, 0, 60).is_none());
+    assert_eq!(r.stats().misses.absent, 0);
 }
 
 #[test]

@@ -1,11 +1,18 @@
 //! Submits requests and collects their events.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use medley_generate::{
-    Capture, Event, EventStream, FinishReason, Generate, GenerateError, Request, Sampling, SubmitError,
+    Capture, Event, EventStream, FinishReason, Generate, GenerateError, Priority, Request, Sampling,
+    SubmitError,
 };
 use medley_kv::{BlendMode, BlendOptions, Prompt, Ratio, Report, Segment, Strategy, TokenId};
+
+/// As long as anything is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Every selection rule: strategy, hops, rounds.
 pub const RULES: [(Strategy, u8, u8); 6] = [
@@ -45,6 +52,8 @@ impl Ask {
                 logits: true,
                 forced: None,
             },
+            priority: Priority::Normal,
+            witness: None,
         })
     }
 
@@ -122,6 +131,27 @@ pub fn ask_all(engine: &dyn Generate, asks: &[Ask]) -> Vec<Answer> {
         .into_iter()
         .map(|s| collect(s).expect("answered"))
         .collect()
+}
+
+/// Waits until an engine holds nothing for anybody; panics if it never does.
+pub fn settle(engine: &dyn Generate) {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        let gauges = engine.gauges();
+        let held = [
+            gauges.waiting,
+            gauges.running,
+            gauges.background,
+            gauges.private_pages,
+            gauges.leases,
+            gauges.computing,
+        ];
+        if held == [0; 6] {
+            return;
+        }
+        assert!(Instant::now() < patience, "still held: {gauges:?}");
+        std::thread::yield_now();
+    }
 }
 
 /// Asks; both kinds of failure are returned.

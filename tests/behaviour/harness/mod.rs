@@ -5,7 +5,7 @@ mod fake;
 mod real;
 mod server;
 
-pub use asking::{Answer, Ask, RULES, ask, ask_all, collect, distance, live, try_ask};
+pub use asking::{Answer, Ask, PATIENCE, RULES, ask, ask_all, collect, distance, live, settle, try_ask};
 pub use fake::{Engines, Through, document, document_behind, text, words};
 #[cfg(feature = "cuda")]
 pub use real::model_on;

@@ -13,6 +13,7 @@ use medley_generate::TokenText;
 use medley_kv::TokenId;
 use medley_prompt::{Anchor, Composer, GgufVocabulary, Tokenizer};
 use medley_server::{AppState, Readiness, ServerConfig, router, serve};
+use medley_shadow::{Rate, Shadow};
 use reqwest::blocking::{Client, Response};
 use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot};
@@ -43,6 +44,11 @@ pub struct Server {
 impl Server {
     /// On the fake backend: a token is a byte, and only printable ASCII is generated.
     pub fn fake(engines: &Engines) -> Self {
+        Self::fake_with(engines, Rate::NONE)
+    }
+
+    /// The same with shadow checks.
+    pub fn fake_with(engines: &Engines, shadow_rate: Rate) -> Self {
         let tokenizer = Tokenizer::from_gguf(byte_vocabulary()).expect("a tokenizer");
         let printable = |id: u32| (0x20..0x7f).contains(&id);
         let muted = (0..258).filter(|&id| !printable(id)).map(TokenId).collect();
@@ -55,24 +61,26 @@ impl Server {
         let backend = Box::new(FakeBackend::new(backend));
         let words = Arc::new(Words(tokenizer.clone()));
         let engine = Engine::start(backend, engines.config.clone(), words).expect("a thread");
-        Self::start(engine, tokenizer)
+        Self::start(engine, tokenizer, shadow_rate)
     }
 
     /// On the small real model.
     pub fn small_model() -> Self {
         let (engine, tokenizer) = real::small_model_with_words(400, 300, 512);
-        Self::start(engine, tokenizer)
+        Self::start(engine, tokenizer, Rate::NONE)
     }
 
-    fn start(engine: Engine, tokenizer: Tokenizer) -> Self {
+    fn start(engine: Engine, tokenizer: Tokenizer, shadow_rate: Rate) -> Self {
         let composer = Composer::new(tokenizer.clone(), &Anchor::Bos, Some(SEPARATOR)).expect("a composer");
         let readiness = Readiness::loading();
+        let state = AppState::new(ServerConfig::new("test-model"), readiness.clone());
+        let shadow = Shadow::start(Arc::new(engine), shadow_rate, state.shadow_recorder());
         readiness.ready(medley_server::Engine {
-            generate: Arc::new(engine),
+            generate: Arc::new(shadow.expect("a thread")),
             composer: Arc::new(composer),
             quality: medley_server::Quality::default(),
         });
-        let app = router(AppState::new(ServerConfig::new("test-model"), readiness.clone()));
+        let app = router(state);
         let (stop, stopped) = oneshot::channel::<()>();
         let (bound, address) = std::sync::mpsc::channel();
         let run = async move {
@@ -158,6 +166,7 @@ impl Server {
         let held = [
             "vllm:num_requests_running",
             "vllm:num_requests_waiting",
+            "medley_background_requests",
             "medley_private_pages",
             "medley_leases",
             "medley_computing_documents",

@@ -11,9 +11,10 @@ use anyhow::{Context, Result};
 use futures::future;
 use medley_kv::{BlendMode, BlendOptions, Prompt, Ratio};
 use medley_prompt::{Body, CompletionInput, DocumentInput, PromptInput};
+use medley_quality::Divergence;
 use serde::{Deserialize, Serialize};
 
-use crate::{Divergence, Run, Subject, run::forced, run::greedy, statistics::mean};
+use crate::{Run, Subject, run::forced, run::greedy, statistics::mean};
 use passages::{PASSAGES, QUESTIONS};
 
 /// Ratios that are tried, ascending.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use medley_kv::{BlendMode, BlendOptions, Prompt, Ratio, TokenId};
+use medley_quality::{Divergence, f1};
 
 use super::{
     ANSWER_TOKENS, COMPARED_TOKENS, Options,
@@ -12,7 +13,7 @@ use super::{
     rule::Rule,
 };
 use crate::{
-    Divergence, Run, Subject, f1,
+    Run, Subject,
     run::{forced, greedy},
 };
 

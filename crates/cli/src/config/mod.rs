@@ -13,6 +13,7 @@ pub use units::{Bytes, Time};
 pub use units::{SIZES, TIMES};
 
 use medley_server::Gate;
+use medley_shadow::Rate;
 
 use crate::settings::{Layers, Misconfigured, Origin};
 
@@ -94,6 +95,8 @@ pub struct ServerConfig {
     pub separator: Option<String>,
     /// What happens to ratios below what the model needs.
     pub gate: Gate,
+    /// Share of blended requests that are also run exactly.
+    pub shadow_rate: Rate,
     /// Time that running requests have to finish.
     pub shutdown_timeout: Time,
 }
@@ -143,6 +146,7 @@ impl ServerConfig {
             })?,
             separator: separator(layers)?,
             gate: layers.required("blend-gate", gate)?,
+            shadow_rate: layers.required("blend-shadow-rate", shadow_rate)?,
             shutdown_timeout: layers.required("shutdown-timeout", str::parse::<Time>)?,
         })
     }
@@ -243,6 +247,11 @@ fn share(text: &str) -> Result<f32, &'static str> {
     share
         .filter(|share| *share > 0.0 && *share <= 1.0)
         .ok_or("is not a number above 0 and at most 1")
+}
+
+fn shadow_rate(text: &str) -> Result<Rate, &'static str> {
+    let rate = text.parse().ok().and_then(|rate| Rate::new(rate).ok());
+    rate.ok_or("is not a number from 0 to 1")
 }
 
 fn log_format(text: &str) -> Result<LogFormat, &'static str> {

@@ -41,6 +41,18 @@ fn the_defaults_are_valid() {
     assert_eq!((server.host.as_str(), server.port), ("127.0.0.1", 8080));
     assert_eq!(server.shutdown_timeout, Time(Duration::from_secs(30)));
     assert_eq!(server.separator, None);
+    assert_eq!(server.shadow_rate, Rate::NONE);
+}
+
+#[test]
+fn the_shadow_rate_may_be_given_anywhere() {
+    let rate = |flags, environment| {
+        let layers = layers(flags, None, environment).expect("no file");
+        ServerConfig::new(&layers).expect("valid").shadow_rate.get()
+    };
+    assert_eq!(rate(&[("blend-shadow-rate", "0.01")], home()), 0.01);
+    let variable = Environment::from([("HOME", "/h"), ("MEDLEY_BLEND_SHADOW_RATE", "1")]);
+    assert_eq!(rate(&[], variable), 1.0);
 }
 
 #[test]
@@ -66,6 +78,10 @@ fn wrong_values_are_refused_by_the_name_of_their_flag() {
         ("blend-rounds", "9"),
         ("blend-check-layer", "0"),
         ("blend-anchor", "/no/such/file"),
+        ("blend-shadow-rate", "-0.1"),
+        ("blend-shadow-rate", "1.01"),
+        ("blend-shadow-rate", "nan"),
+        ("blend-shadow-rate", "1%"),
         ("device", "tpu"),
         ("shutdown-timeout", "soon"),
         ("log-format", "xml"),

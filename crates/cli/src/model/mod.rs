@@ -13,4 +13,4 @@ pub use device::resolve;
 #[cfg(feature = "cuda")]
 pub use random::start_random;
 pub use source::{Choice, choose};
-pub use start::{Running, start};
+pub use start::{Running, Serving, start};

@@ -9,8 +9,9 @@ use medley_backend_mistralrs::{
 };
 use medley_engine::{Engine, EngineConfig};
 use medley_generate::Generate;
-use medley_kv::{Namespace, NamespaceBuilder, PAGE_TOKENS, Source, TokenId};
+use medley_kv::{Namespace, NamespaceBuilder, PAGE_TOKENS, Source, TokenId, pages_for};
 use medley_prompt::{Anchor, Composer, Tokenizer};
+use medley_shadow::Rate;
 
 use super::{
     source::Choice,
@@ -60,9 +61,18 @@ pub struct Running {
     pub identity: String,
 }
 
+/// What a server needs of its model beside the configuration of the model.
+#[derive(Clone, Debug, Default)]
+pub struct Serving {
+    /// Text at which plain prompts are split.
+    pub separator: Option<String>,
+    /// Share of blended requests that are also run exactly.
+    pub shadow_rate: Rate,
+}
+
 /// Loads the model, the default one fetched first if it has to be, and starts its engine. Takes seconds or minutes
 /// and shows progress.
-pub fn start(choice: &Choice, config: &ModelConfig, separator: Option<&str>) -> Result<Running> {
+pub fn start(choice: &Choice, config: &ModelConfig, serving: &Serving) -> Result<Running> {
     let source = choice.present(config)?;
     let device = super::device::resolve(config.device);
     let options = LoadOptions {
@@ -78,7 +88,7 @@ pub fn start(choice: &Choice, config: &ModelConfig, separator: Option<&str>) -> 
     check_length(config.limits.max_model_len.as_ref(), opened.context_length())?;
     check_layer(&config.blend.check_layer, opened.layers())?;
     let loaded = opened.load(&options).map_err(refuse)?;
-    run(loaded, device, choice, config, separator)
+    run(loaded, device, choice, config, serving)
 }
 
 fn pool(device: ComputeDevice, config: &ModelConfig) -> PoolSize {
@@ -93,7 +103,7 @@ fn run(
     device: ComputeDevice,
     choice: &Choice,
     config: &ModelConfig,
-    separator: Option<&str>,
+    serving: &Serving,
 ) -> Result<Running> {
     let Loaded {
         backend,
@@ -108,11 +118,13 @@ fn run(
         config::Anchor::Neutral => Anchor::Neutral,
         config::Anchor::File { text, .. } => Anchor::Text(text.clone()),
     };
-    let composer = Composer::new(tokenizer.clone(), &anchor, separator);
+    let composer = Composer::new(tokenizer.clone(), &anchor, serving.separator.as_deref());
     let composer = composer.map_err(|e| Misconfigured::new(&choice.origin, e))?;
     let end_of_text = end_of_text(&info, &tokenizer);
     let identity = identity(&info, &*backend, &config.blend);
-    let engine = engine_config(&info, end_of_text, &*backend, device, &config.limits);
+    let mut engine = engine_config(&info, end_of_text, &*backend, device, &config.limits);
+    engine.resident_pages -=
+        pages_of_checks(engine.resident_pages, engine.max_model_len, serving.shadow_rate);
     let engine = Engine::start(backend, engine, Arc::new(Bytes(tokenizer)));
     Ok(Running {
         engine: Arc::new(engine.context("can't start the engine")?),
@@ -145,6 +157,15 @@ pub(super) fn engine_config(
         },
         end_of_text,
         unsupported: None,
+    }
+}
+
+/// Pages that residents leave to shadow checks, which take free ones only: as many as the longest prompt has, but no
+/// more than an eighth of the pool. Checks of prompts that do not fit are dropped.
+fn pages_of_checks(pages: usize, longest: usize, rate: Rate) -> usize {
+    match rate {
+        Rate::NONE => 0,
+        _ => pages_for(longest).min(pages / 8),
     }
 }
 
@@ -313,6 +334,13 @@ mod tests {
         assert_eq!(check_layer(&flag(29), 30), Ok(()));
         let default = asked(1, Origin::Default("blend-check-layer"));
         assert_eq!(check_layer(&default, 1), Ok(()));
+    }
+
+    #[test]
+    fn pages_are_left_to_shadow_checks_where_there_are_any() {
+        assert_eq!(pages_of_checks(800, 8192, Rate::NONE), 0);
+        assert_eq!(pages_of_checks(8000, 8192, Rate::ALL), 128);
+        assert_eq!(pages_of_checks(800, 8192, Rate::ALL), 100);
     }
 
     #[test]

@@ -247,6 +247,14 @@ pub const SETTINGS: &[Setting] = &[
     ),
     row(
         Serve,
+        "blend-shadow-rate",
+        "RATE",
+        Text("0"),
+        "Share of blended requests that are also run exactly in idle moments, to measure how far the answers are from \
+         a full prefill: 0 to 1",
+    ),
+    row(
+        Serve,
         "blend-separator",
         "STR",
         Described("none: documents come as documents"),

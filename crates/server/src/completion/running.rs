@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Instant};
 
 use futures::{StreamExt, stream::SelectAll};
-use medley_generate::{Capture, Event, GenerateError, Request, Sampling, SubmitError};
+use medley_generate::{Capture, Event, GenerateError, Priority, Request, Sampling, SubmitError};
 use medley_kv::{BlendMode, pages_for};
 
 use super::{
@@ -77,6 +77,8 @@ fn request(prompt: &PreparedPrompt, shape: &Shape, index: usize) -> Request {
         stop_tokens: shape.stop_tokens.clone(),
         logprobs: shape.logprobs,
         capture: Capture::default(),
+        priority: Priority::Normal,
+        witness: None,
     }
 }
 
@@ -176,8 +178,8 @@ impl Running {
         self.give_up();
         match error {
             GenerateError::ShuttingDown => ApiError::ShuttingDown,
-            GenerateError::Engine(error) => {
-                tracing::error!(request_id = %self.request_id, error, "the engine failed");
+            GenerateError::Engine(_) | GenerateError::Displaced => {
+                tracing::error!(request_id = %self.request_id, %error, "the engine failed");
                 ApiError::Server(self.request_id.clone())
             }
         }

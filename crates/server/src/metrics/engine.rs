@@ -19,6 +19,7 @@ pub(super) struct EngineMetrics {
     computing: IntGauge,
     steps: IntCounter,
     last_step: Gauge,
+    background: IntGauge,
     running: IntGauge,
     waiting: IntGauge,
     kv_usage: Gauge,
@@ -70,6 +71,10 @@ impl EngineMetrics {
                 "medley_engine_last_step_timestamp_seconds",
                 "Unix time of the engine's last step.",
             ),
+            background: registrar.gauge(
+                "medley_background_requests",
+                "Runs of shadow checks that wait for an idle moment or run.",
+            ),
             running: registrar.gauge("vllm:num_requests_running", "Admitted requests."),
             waiting: registrar.gauge("vllm:num_requests_waiting", "Requests that wait for admission."),
             kv_usage: registrar.float_gauge(
@@ -93,6 +98,7 @@ impl EngineMetrics {
         self.computing.set(integer(gauges.computing));
         catch_up(&self.steps, gauges.steps);
         self.last_step.set(gauges.last_step_ms as f64 / 1e3);
+        self.background.set(integer(gauges.background));
         self.running.set(integer(gauges.running));
         self.waiting.set(integer(gauges.waiting));
         self.kv_usage

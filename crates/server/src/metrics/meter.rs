@@ -65,7 +65,7 @@ impl Meter {
             Event::Planned(report) => self.planned(report),
             Event::Token(_) => self.token(),
             Event::Finished { reason, report, .. } => self.finished(*reason, report),
-            Event::Failed(GenerateError::Engine(_)) => self.abort(Abort::Engine),
+            Event::Failed(GenerateError::Engine(_) | GenerateError::Displaced) => self.abort(Abort::Engine),
             Event::Failed(GenerateError::ShuttingDown) => self.abort(Abort::ShuttingDown),
         }
     }

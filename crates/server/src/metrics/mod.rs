@@ -7,6 +7,9 @@
 //! request that is aborted has added what it had planned and what it had generated; it adds one to
 //! `medley_aborts_total` and to `vllm:request_success_total{finished_reason="abort"}`, and nothing to the
 //! histograms of whole requests. With `n > 1` a prompt is counted once.
+//!
+//! **Shadow checks** are no requests: they have metrics of their own and add to none of the others, but that their
+//! pages and steps are pages and steps.
 
 mod engine;
 mod http;
@@ -14,6 +17,7 @@ mod latency;
 mod meter;
 mod registrar;
 mod reuse;
+mod shadow;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -30,6 +34,7 @@ use latency::LatencyMetrics;
 pub(crate) use meter::Meter;
 use registrar::Registrar;
 use reuse::ReuseMetrics;
+use shadow::ShadowMetrics;
 
 /// All metrics of a server.
 pub(crate) struct Metrics {
@@ -38,6 +43,7 @@ pub(crate) struct Metrics {
     pub(crate) http: HttpMetrics,
     reuse: ReuseMetrics,
     latency: LatencyMetrics,
+    pub(crate) shadow: ShadowMetrics,
     /// One scrape at a time: counters of the engine are advanced by differences.
     scrape: Mutex<()>,
 }
@@ -58,6 +64,7 @@ impl Metrics {
             http: HttpMetrics::new(&registrar),
             reuse: ReuseMetrics::new(&registrar),
             latency: LatencyMetrics::new(&registrar),
+            shadow: ShadowMetrics::new(&registrar),
             scrape: Mutex::new(()),
             registry,
         }

@@ -160,6 +160,7 @@ async fn the_engines_state_is_read_when_asked() {
     fake.gauges = Gauges {
         waiting: 3,
         running: 2,
+        background: 1,
         private_pages: 5,
         leases: 4,
         computing: 1,
@@ -182,6 +183,7 @@ async fn the_engines_state_is_read_when_asked() {
             (r#"vllm:num_requests_running{model_name="org/model"}"#, 2.0),
             (r#"vllm:num_requests_waiting{model_name="org/model"}"#, 3.0),
             (r#"vllm:kv_cache_usage_perc{model_name="org/model"}"#, 0.25),
+            ("medley_background_requests", 1.0),
             ("medley_private_pages", 5.0),
             ("medley_leases", 4.0),
             ("medley_computing_documents", 1.0),
