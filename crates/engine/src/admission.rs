@@ -140,6 +140,7 @@ pub(crate) fn admit(
     config: &EngineConfig,
     residency: &mut Residency,
     text: &Arc<dyn medley_generate::TokenText>,
+    layers: usize,
     computing: impl Fn(&DocumentKey) -> bool,
 ) -> Result<Admitted, Queued> {
     let request = &queued.request;
@@ -195,6 +196,7 @@ pub(crate) fn admit(
         need.rule,
         request.blend.report,
         prompt,
+        layers,
         queued.submitted,
     );
     account.exact_prefix = shared.len() * PAGE_TOKENS;

@@ -161,7 +161,8 @@ impl Worker {
             };
             let computing = |key: &DocumentKey| self.computing.iter().any(|c| c.key == *key);
             let (config, residency) = (&self.config, &mut self.residency);
-            match admission::admit(queued, config, residency, &self.text, computing) {
+            let layers = self.backend.geometry().layers as usize;
+            match admission::admit(queued, config, residency, &self.text, layers, computing) {
                 Ok(admitted) => self.start(admitted),
                 Err(queued) if self.running.is_empty() => fail_unfit(&queued),
                 Err(queued) => {
