@@ -5,7 +5,7 @@ use std::str::FromStr;
 use medley_kv::{BlendMode, BlendOptions, Ratio, ReportDetail, Strategy, UnknownName};
 
 use super::Asked;
-use crate::settings::{Layers, Misconfigured, Origin};
+use crate::settings::{Layers, Misconfigured, Origin, fallback};
 
 /// What documents are computed behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,11 @@ pub enum Anchor {
 }
 
 impl Anchor {
+    /// The label of the anchor that documents have if nothing is said.
+    pub fn default_label() -> String {
+        fallback("blend-anchor").unwrap_or_default().to_owned()
+    }
+
     /// The name by which results tell it from others.
     pub fn label(&self) -> String {
         match self {
