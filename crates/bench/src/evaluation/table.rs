@@ -62,7 +62,7 @@ impl Table {
     /// One table for each place, in the order in which they come.
     pub(super) fn all(records: &[Record], against: &str) -> Vec<Self> {
         let records: Vec<&Record> = records.iter().collect();
-        grouped(&records, |r| Place::of(r))
+        grouped(&records, Place::of)
             .into_iter()
             .map(|(place, records)| Self::new(place, &records, against))
             .collect()

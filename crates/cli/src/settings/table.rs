@@ -68,8 +68,8 @@ pub fn find(name: &str) -> Option<&'static Setting> {
 /// The text that holds where the setting called `name` is not given; `None` if only words tell it.
 pub fn fallback(name: &str) -> Option<&'static str> {
     match setting(name).fallback {
-        Fallback::Text(text) => Some(text),
-        Fallback::Described(_) => None,
+        Text(text) => Some(text),
+        Described(_) => None,
     }
 }
 

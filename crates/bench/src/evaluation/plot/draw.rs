@@ -2,17 +2,24 @@
 
 use anyhow::Result;
 use plotters::{
-    coord::{Shift, combinators::LogCoord, types::RangedCoordf64},
+    coord::{
+        Shift,
+        combinators::{LogCoord, WithKeyPoints},
+        types::RangedCoordf64,
+    },
+    element::{DynElement, IntoDynElement},
     prelude::*,
 };
 
 use super::{
     Axis,
     figure::{Figure, Line, Panel},
+    ticks::ticks,
 };
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'c, 'a> = ChartContext<'c, SVGBackend<'a>, Cartesian2d<RangedCoordf64, LogCoord<f64>>>;
+type Plane = Cartesian2d<RangedCoordf64, WithKeyPoints<LogCoord<f64>>>;
+type Chart<'c, 'a> = ChartContext<'c, SVGBackend<'a>, Plane>;
 
 /// Size of a panel in pixels.
 const PANEL: (u32, u32) = (520, 400);
@@ -20,7 +27,7 @@ const PANEL: (u32, u32) = (520, 400);
 const LEGEND: (u32, i32) = (240, 24);
 /// Panels side by side, at most.
 const COLUMNS: usize = 2;
-/// Distance of lines that stand at the same cost, so that their bars can be told apart: a share of the axis.
+/// Distance of lines that stand at the same ratio, so that their bars can be told apart: a share of the axis.
 const APART: f64 = 0.006;
 /// Colours that the colour-blind can tell apart (Okabe and Ito 2008), without yellow.
 const COLOURS: [RGBColor; 7] = [
@@ -54,7 +61,7 @@ pub(super) fn svg(figure: &Figure, axis: Axis) -> Result<String> {
 }
 
 fn draw(panel: &Panel, figure: &Figure, axis: Axis, area: &Area<'_>) -> Result<()> {
-    let most = if panel.most() > 0.0 { panel.most() } else { 1.0 };
+    let most = figure.most(panel, axis);
     let (left, right) = (-0.05 * most, 1.08 * most);
     let kl = figure.kl.start / 1.2..figure.kl.end * 1.2;
     let mut chart = ChartBuilder::on(area)
@@ -62,7 +69,7 @@ fn draw(panel: &Panel, figure: &Figure, axis: Axis, area: &Area<'_>) -> Result<(
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(64)
-        .build_cartesian_2d(left..right, kl.log_scale())?;
+        .build_cartesian_2d(left..right, kl.clone().log_scale().with_key_points(ticks(&kl)))?;
     chart
         .configure_mesh()
         .x_desc(match axis {
@@ -71,15 +78,24 @@ fn draw(panel: &Panel, figure: &Figure, axis: Axis, area: &Area<'_>) -> Result<(
         })
         .y_desc("KL (nats per token)")
         .x_label_formatter(&|x| label(*x, axis))
-        .y_label_formatter(&|y| format!("{y:.2}"))
+        .y_label_formatter(&f64::to_string)
         .label_style(("sans-serif", 13))
+        .bold_line_style(BLACK.mix(0.1))
         .light_line_style(TRANSPARENT)
         .draw()?;
     for line in &panel.lines {
-        let shift = (line.name as f64 - (figure.names.len() - 1) as f64 / 2.0) * APART * (right - left);
+        let shift = apart(line.name, figure.names.len(), axis) * (right - left);
         draw_line(line, shift, &mut chart)?;
     }
     Ok(())
+}
+
+/// How far a line is moved aside: lines at the same ratio hide one another, and rows mean what they say.
+fn apart(name: usize, names: usize, axis: Axis) -> f64 {
+    match axis {
+        Axis::Ratio => APART * (name as f64 - (names - 1) as f64 / 2.0),
+        Axis::Rows => 0.0,
+    }
 }
 
 fn draw_line(line: &Line, shift: f64, chart: &mut Chart<'_, '_>) -> Result<()> {
@@ -92,7 +108,9 @@ fn draw_line(line: &Line, shift: f64, chart: &mut Chart<'_, '_>) -> Result<()> {
         PathElement::new([(at(p.cost), low), (at(p.cost), p.kl.high)], colour.mix(0.6))
     });
     chart.draw_series(bars)?;
-    chart.draw_series(means.map(|point| Circle::new(point, 4, colour.filled())))?;
+    for mean in means {
+        chart.plotting_area().draw(&marker(mean, line.name))?;
+    }
     Ok(())
 }
 
@@ -101,10 +119,20 @@ fn legend(names: &[String], area: &Area<'_>) -> Result<()> {
         let y = 50 + LEGEND.1 * name as i32;
         let colour = colour(name);
         area.draw(&PathElement::new([(8, y), (36, y)], colour.stroke_width(2)))?;
-        area.draw(&Circle::new((22, y), 4, colour.filled()))?;
+        area.draw(&marker((22, y), name))?;
         area.draw(&Text::new(text.as_str(), (44, y - 6), ("sans-serif", 14)))?;
     }
     Ok(())
+}
+
+/// Discs, then triangles, then crosses: colours come again.
+fn marker<'a, C: Clone + 'static>(at: C, name: usize) -> DynElement<'a, SVGBackend<'a>, C> {
+    let style = colour(name).filled();
+    match name / COLOURS.len() {
+        0 => Circle::new(at, 4, style).into_dyn(),
+        1 => TriangleMarker::new(at, 6, style).into_dyn(),
+        _ => Cross::new(at, 5, style).into_dyn(),
+    }
 }
 
 fn colour(name: usize) -> RGBColor {

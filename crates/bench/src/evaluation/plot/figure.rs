@@ -70,6 +70,15 @@ impl Figure {
         Ok(figure)
     }
 
+    /// Where the axis of a panel's costs ends. All panels share the ratios; rows depend on the set.
+    pub(super) fn most(&self, panel: &Panel, axis: Axis) -> f64 {
+        let most = match axis {
+            Axis::Ratio => self.panels.iter().map(Panel::most).fold(0.0, f64::max),
+            Axis::Rows => panel.most(),
+        };
+        if most > 0.0 { most } else { 1.0 }
+    }
+
     fn name(&mut self, table: &Table, row: &Row, several_anchors: bool) -> usize {
         let name = if several_anchors {
             format!("{}, {}", row.rule, table.place.anchor)
@@ -107,7 +116,7 @@ impl Figure {
 
 impl Panel {
     /// The largest cost; 0 if nothing costs anything.
-    pub(super) fn most(&self) -> f64 {
+    fn most(&self) -> f64 {
         let points = self.lines.iter().flat_map(|line| &line.points);
         points.map(|point| point.cost).fold(0.0, f64::max)
     }

@@ -2,6 +2,7 @@
 
 mod draw;
 mod figure;
+mod ticks;
 
 use std::str::FromStr;
 
