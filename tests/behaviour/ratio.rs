@@ -83,6 +83,31 @@ fn the_budget_is_spent_to_the_token_by_every_rule() {
     }
 }
 
+/// 20 tokens before the documents, 300 of documents, 10 behind them; 30 are repaired.
+#[test]
+fn rows_are_those_of_every_pass_behind_the_prefix() {
+    let engine = Engines::default().start();
+    let prompt = vec![text(1, 20), document(2, 200), document(3, 100), text(4, 10)];
+    let rows = |strategy, hops, rounds, ratio| {
+        let ask_for = Ask::new(prompt.clone())
+            .strategy(strategy)
+            .refined(hops, rounds)
+            .ratio(ratio);
+        ask(&engine, &ask_for).report.rows
+    };
+    assert_eq!(rows(Strategy::Heads, 0, 1, 0.1), 40, "the final pass");
+    // Four heads of both documents and the text run in the probe; then everything that is repaired.
+    assert_eq!(rows(Strategy::Query, 0, 1, 0.1), (8 + 10) + 40);
+    // The second round probes with half of what is left repaired.
+    assert_eq!(rows(Strategy::Query, 0, 2, 0.1), (8 + 10) + (8 + 11 + 10) + 40);
+    // All 300 stop at the keys of layer 1 of 2: half a row each.
+    assert_eq!(rows(Strategy::Deviation, 0, 1, 0.1), 150 + 40);
+    // A hop observes the rows that were chosen first: what lies behind the last of them does not run.
+    assert!((40 + 18 + 18..40 + 18 + 30).contains(&rows(Strategy::Query, 1, 1, 0.1)));
+    let exact = ask(&engine, &Ask::new(prompt.clone()).mode(BlendMode::Exact));
+    assert_eq!(exact.report.rows, 0, "nothing is blended");
+}
+
 #[test]
 fn rules_choose_different_tokens() {
     let engine = Engines::default().start();

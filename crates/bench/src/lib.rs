@@ -16,5 +16,5 @@ pub mod ttft;
 
 pub use machine::{Date, Machine};
 pub use run::{Run, RunError};
-pub use statistics::{mean, median, percentile};
+pub use statistics::{Interval, mean, median, percentile};
 pub use subject::Subject;

@@ -17,6 +17,10 @@ pub(crate) struct Account {
     pub prompt_len: usize,
     /// Tokens that were taken from an exact prefix.
     pub exact_prefix: usize,
+    /// Layers of the model.
+    pub layers: usize,
+    /// Whole rows of the passes behind the prefix.
+    pub rows: usize,
     pub documents: Vec<DocumentAccount>,
     pub timing: Timing,
     mark: Instant,
@@ -38,6 +42,7 @@ impl Account {
         rule: Rule,
         detail: ReportDetail,
         prompt: &Prompt,
+        layers: usize,
         submitted: Instant,
     ) -> Self {
         let mark = Instant::now();
@@ -53,6 +58,8 @@ impl Account {
             detail,
             prompt_len,
             exact_prefix: 0,
+            layers,
+            rows: 0,
             documents,
             timing,
             mark,
@@ -90,6 +97,7 @@ impl Account {
             hops: self.rule.hops,
             rounds: self.rule.rounds,
             tokens,
+            rows: self.rows,
             documents,
             timing: self.timing,
         }

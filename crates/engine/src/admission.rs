@@ -151,6 +151,7 @@ pub(crate) fn admit(
     residency: &mut Residency,
     text: &Arc<dyn medley_generate::TokenText>,
     room: Room,
+    layers: usize,
     computing: impl Fn(&DocumentKey) -> bool,
 ) -> Result<Admitted, Queued> {
     let request = &queued.request;
@@ -215,6 +216,7 @@ pub(crate) fn admit(
         need.rule,
         request.blend.report,
         prompt,
+        layers,
         queued.submitted,
     );
     account.exact_prefix = shared.len() * PAGE_TOKENS;

@@ -184,6 +184,14 @@ impl Pass {
         self.done == self.rows.len()
     }
 
+    /// What the pass costs in rows through all of so many layers; a begun row is a row.
+    pub(crate) fn whole_rows(&self, layers: usize) -> usize {
+        match self.purpose {
+            Purpose::Compare { layer, .. } => (self.rows.len() * layer).div_ceil(layers.max(1)),
+            Purpose::Probe { .. } | Purpose::Repair => self.rows.len(),
+        }
+    }
+
     /// All rows.
     pub(crate) fn rows(&self) -> &[Position] {
         &self.rows

@@ -285,6 +285,7 @@ impl Sequence {
             }
             Ask::Done(repairs) => return self.repair(&repairs),
         };
+        self.account.rows += pass.whole_rows(self.account.layers);
         let selection = Box::new(selection);
         self.phase = Phase::Select { selection, pass };
     }
@@ -305,8 +306,9 @@ impl Sequence {
     fn repair(&mut self, repairs: &Repairs) {
         self.account.timing.probe = self.account.lap();
         self.repaired = repairs.positions().to_vec();
-        self.voice.planned(self.account.report(&self.repaired));
         let rows = self.rows_with(&self.repaired);
+        self.account.rows += rows.len();
+        self.voice.planned(self.account.report(&self.repaired));
         // Room for what decoding adds was reserved on top of the largest pass; keep just what is left to fill.
         self.holdings.shrink_overlay(rows.len() + self.voice.left());
         self.phase = Phase::Repair {

@@ -184,7 +184,8 @@ impl Worker {
     fn reserve(&mut self, queued: Queued, room: Room) -> Result<Admitted, Queued> {
         let computing = |key: &DocumentKey| self.computing.iter().any(|c| c.key == *key);
         let (config, residency) = (&self.config, &mut self.residency);
-        admission::admit(queued, config, residency, &self.text, room, computing)
+        let layers = self.backend.geometry().layers as usize;
+        admission::admit(queued, config, residency, &self.text, room, layers, computing)
     }
 
     /// Changes whenever a request that did not fit might fit.

@@ -134,6 +134,9 @@ pub struct Report {
     pub rounds: u8,
     /// The prompt's tokens by what happened to them.
     pub tokens: TokenCounts,
+    /// Rows that the selection and the final pass run behind the prefix, as whole ones: a row that stops at the keys
+    /// of layer `l` of `n` counts `l/n`. 0 unless the prompt is blended.
+    pub rows: usize,
     /// Per document.
     pub documents: Vec<DocumentReport>,
     /// Durations.

@@ -41,6 +41,9 @@ pub struct Record {
     pub document_tokens: usize,
     /// Document tokens that were recomputed in their context.
     pub repaired: usize,
+    /// Rows that ran for the first token, probes included; earlier results do not know it.
+    #[serde(default)]
+    pub rows: Option<usize>,
     /// Positions that were compared.
     pub compared: usize,
     /// Mean KL(full ‖ this) in nats per token.
@@ -67,6 +70,18 @@ impl Key {
     }
 }
 
+/// All results of a file that is complete.
+pub(super) fn read(path: &Path) -> Result<Vec<Record>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
+    parse(&text, path)
+}
+
+fn parse(text: &str, path: &Path) -> Result<Vec<Record>> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let records: Result<Vec<Record>, _> = lines.map(serde_json::from_str).collect();
+    records.with_context(|| format!("{} holds other lines than results", path.display()))
+}
+
 /// The file of results.
 pub(super) struct Ledger {
     file: File,
@@ -86,9 +101,7 @@ impl Ledger {
             String::new()
         };
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let lines = text[..whole].lines().filter(|line| !line.trim().is_empty());
-        let records: Result<Vec<Record>, _> = lines.map(serde_json::from_str).collect();
-        let records = records.with_context(|| format!("{shown} holds other lines than results"))?;
+        let records = parse(&text[..whole], path)?;
         let file = OpenOptions::new().create(true).append(true).open(path);
         let file = file.with_context(|| format!("can't write {shown}"))?;
         file.set_len(whole as u64)?;
@@ -119,30 +132,40 @@ impl Ledger {
     }
 }
 
+/// A result for tests: 50 document tokens of 100, 5 of them repaired, at 0.1.
+#[cfg(test)]
+pub(super) fn sample(case: &str, rule: &str, kl: f64) -> Record {
+    let key = Key {
+        model: "m".into(),
+        anchor: "bos".into(),
+        data: "d".into(),
+        case: case.into(),
+        rule: rule.into(),
+        ratio: 0.1,
+    };
+    Record {
+        key,
+        prompt_tokens: 100,
+        document_tokens: 50,
+        repaired: 5,
+        rows: None,
+        compared: 1,
+        kl,
+        top1: 1.0,
+        f1: None,
+        answer: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn record(rule: &str, f1: Option<f64>) -> Record {
-        let key = Key {
-            model: "m".into(),
-            anchor: "bos".into(),
-            data: "d".into(),
-            case: "0".into(),
-            rule: rule.into(),
-            ratio: 0.1,
-        };
-        let answer = f1.map(|_| "a".into());
         Record {
-            key,
-            prompt_tokens: 9,
-            document_tokens: 5,
-            repaired: 1,
-            compared: 2,
-            kl: 0.5,
-            top1: 1.0,
             f1,
-            answer,
+            answer: f1.map(|_| "a".into()),
+            ..sample("0", rule, 0.5)
         }
     }
 
@@ -157,6 +180,14 @@ mod tests {
         assert_eq!(again.records(), [record("query", None)]);
         again.append(record("heads", Some(0.5))).expect("written");
         assert_eq!(Ledger::open(&path).expect("read").records().len(), 2);
+    }
+
+    #[test]
+    fn results_that_do_not_know_their_rows_are_read() {
+        let line = r#"{"model":"m","anchor":"bos","data":"d","case":"0","rule":"query","ratio":0.1,"prompt_tokens":100,
+            "document_tokens":50,"repaired":5,"compared":1,"kl":0.5,"top1":1.0,"f1":null,"answer":null}"#;
+        let read = parse(&line.replace('\n', " "), Path::new("x")).expect("a result");
+        assert_eq!(read, [record("query", None)]);
     }
 
     #[test]

@@ -81,7 +81,12 @@ impl<'a> Measurement<'a> {
     /// The full prefill's own result.
     pub(super) fn reference(&self, key: Key) -> Record {
         let answer = self.options.answers.then(|| self.text.clone());
-        self.record(key, 0, Divergence { kl: 0.0, top1: 1.0 }, answer)
+        self.record(
+            key,
+            (0, self.prompt.len()),
+            Divergence { kl: 0.0, top1: 1.0 },
+            answer,
+        )
     }
 
     /// The result of a rule.
@@ -99,15 +104,23 @@ impl<'a> Measurement<'a> {
         } else {
             None
         };
-        Ok(self.record(key, run.report.tokens.repaired, divergence, answer))
+        let spent = (run.report.tokens.repaired, run.report.rows);
+        Ok(self.record(key, spent, divergence, answer))
     }
 
-    fn record(&self, key: Key, repaired: usize, divergence: Divergence, answer: Option<String>) -> Record {
+    fn record(
+        &self,
+        key: Key,
+        (repaired, rows): (usize, usize),
+        divergence: Divergence,
+        answer: Option<String>,
+    ) -> Record {
         Record {
             key,
             prompt_tokens: self.prompt.len(),
             document_tokens: self.prompt.documents().map(|d| d.tokens.len()).sum(),
             repaired,
+            rows: Some(rows),
             compared: self.logits.len(),
             kl: divergence.kl,
             top1: divergence.top1,

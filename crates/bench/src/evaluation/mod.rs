@@ -8,9 +8,13 @@
 
 mod case;
 mod ledger;
+mod listing;
 mod measure;
+mod plot;
 mod recipe;
+mod row;
 mod rule;
+mod summary;
 mod table;
 
 use std::path::PathBuf;
@@ -21,12 +25,17 @@ use medley_kv::{Prompt, Ratio};
 
 pub use case::Case;
 pub use ledger::Record;
+pub use listing::{Entry, Shipped, listing};
+pub use plot::{Axis, UnknownAxis, plot};
+pub use row::Row;
 pub use rule::{Rule, Unknown};
-pub use table::{Row, Table};
+pub use summary::{Results, summarise};
+pub use table::{Place, Table};
 
 use crate::{Subject, progress::Steps};
 use ledger::{Key, Ledger};
 use measure::Measurement;
+use row::FULL;
 
 /// Tokens of the answer that distributions are compared over, at most.
 const COMPARED_TOKENS: usize = 20;
@@ -48,6 +57,8 @@ pub struct Options {
     pub check_layer: u32,
     /// Whether each rule also answers on its own, for F1.
     pub answers: bool,
+    /// The rule that others are compared with at the same ratio, in the table.
+    pub against: String,
     /// Cases that are measured at once, at least 1. Results do not depend on it.
     pub parallel: usize,
     /// Results as JSON lines; appended to.
@@ -85,14 +96,14 @@ pub async fn run(subject: &Subject, options: &Options) -> Result<Table> {
         .collect();
     let steps = Steps::new(work.iter().map(|(.., missing)| missing.len()).sum());
     let measured = work.into_iter().map(|(case, prompt, missing)| {
-        let full = Key::new(subject, &data, case, "full", 1.0);
+        let full = Key::new(subject, &data, case, FULL, 1.0);
         measure(subject, options, (case, prompt), full, missing)
     });
     let mut measured = stream::iter(measured).buffered(options.parallel.max(1));
     while let Some(records) = measured.next().await {
         for record in records? {
             steps.now(&format!("case {}: {}", record.key.case, record.key.rule));
-            if record.key.rule != "full" {
+            if record.key.rule != FULL {
                 steps.step();
             }
             ledger.append(record)?;
@@ -101,7 +112,14 @@ pub async fn run(subject: &Subject, options: &Options) -> Result<Table> {
     drop(measured);
     steps.finish();
     let ids: Vec<&str> = fitting.iter().map(|(case, _)| case.id.as_str()).collect();
-    Ok(Table::new(subject, &data, &ids, ledger.records()))
+    let place = Place {
+        model: subject.name.clone(),
+        anchor: subject.anchor.clone(),
+        data,
+    };
+    let ours = |r: &&Record| Place::of(r) == place && ids.contains(&r.key.case.as_str());
+    let records: Vec<&Record> = ledger.records().iter().filter(ours).collect();
+    Ok(Table::new(place.clone(), &records, &options.against))
 }
 
 /// Measures a case with all its rules at once: the full prefill's result first.

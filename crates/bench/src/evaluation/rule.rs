@@ -30,6 +30,16 @@ impl fmt::Display for Unknown {
 impl std::error::Error for Unknown {}
 
 impl Rule {
+    /// The rule that these options ask for, `auto` resolved.
+    pub fn resolved(options: &BlendOptions) -> Self {
+        let rule = medley_blend::Rule::resolve(options);
+        Self {
+            strategy: Some(rule.strategy),
+            hops: rule.hops,
+            rounds: rule.rounds,
+        }
+    }
+
     /// Whether it repairs anything, so that a ratio makes sense.
     pub fn repairs(self) -> bool {
         self.strategy.is_some()

@@ -1,191 +1,195 @@
-//! Results summed up.
+//! Results summed up, as Markdown.
 
 use std::fmt;
 
-use serde::Serialize;
+use super::{
+    ledger::Record,
+    row::{Group, Row},
+};
+use crate::statistics::Interval;
 
-use super::ledger::Record;
-use crate::{Subject, statistics::mean};
-
-/// The means of all rules and ratios.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Table {
+/// What the rows of a table have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
     /// The model.
     pub model: String,
     /// What its documents stand behind.
     pub anchor: String,
     /// The cases' file.
     pub data: String,
-    /// F1 of the full prefill's answers, where it was asked for.
-    pub full_f1: Option<f64>,
+}
+
+/// The means of all rules and ratios.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// What was measured.
+    pub place: Place,
+    /// The rule that others are compared with, at the same ratio.
+    pub against: String,
     /// By rule and ratio, in the order in which they were first measured.
     pub rows: Vec<Row>,
 }
 
-/// A rule at a ratio.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// The rule.
-    pub rule: String,
-    /// The ratio that was asked for.
-    pub ratio: f32,
-    /// Cases.
-    pub cases: usize,
-    /// Repaired document tokens of all document tokens.
-    pub repaired: f64,
-    /// Mean over cases of KL(full ‖ this) per token.
-    pub kl: f64,
-    /// Mean over cases of the top-1 agreement.
-    pub top1: f64,
-    /// Mean F1 of the own answers, where it was asked for.
-    pub f1: Option<f64>,
+impl Place {
+    /// Where a result belongs.
+    pub(super) fn of(record: &Record) -> Self {
+        let key = &record.key;
+        Self {
+            model: key.model.clone(),
+            anchor: key.anchor.clone(),
+            data: key.data.clone(),
+        }
+    }
 }
 
 impl Table {
-    /// Sums up the results of a model on the given cases of a data file.
-    pub(super) fn new(subject: &Subject, data: &str, cases: &[&str], records: &[Record]) -> Self {
-        let ours = |r: &&Record| {
-            r.key.model == subject.name
-                && r.key.anchor == subject.anchor
-                && r.key.data == data
-                && cases.contains(&r.key.case.as_str())
+    /// Sums up the results of a place.
+    pub(super) fn new(place: Place, records: &[&Record], against: &str) -> Self {
+        let groups = grouped(records, |r| (r.key.rule.as_str(), r.key.ratio));
+        let groups: Vec<Group<'_>> = groups.iter().map(|(_, records)| Group::newest(records)).collect();
+        let row = |group: &Group<'_>| {
+            let other =
+                |other: &&Group<'_>| other.is(against, group.ratio()) && !group.is(against, group.ratio());
+            group.row(groups.iter().find(other))
         };
-        let records = newest(records.iter().filter(ours));
-        let (full, others): (Vec<&Record>, Vec<&Record>) =
-            records.into_iter().partition(|r| r.key.rule == "full");
         Self {
-            model: subject.name.clone(),
-            anchor: subject.anchor.clone(),
-            data: data.to_owned(),
-            full_f1: mean(full.iter().filter_map(|r| r.f1)),
-            rows: grouped(&others).iter().map(|group| Row::new(group)).collect(),
+            place,
+            against: against.to_owned(),
+            rows: groups.iter().map(row).collect(),
         }
+    }
+
+    /// One table for each place, in the order in which they come.
+    pub(super) fn all(records: &[Record], against: &str) -> Vec<Self> {
+        let records: Vec<&Record> = records.iter().collect();
+        grouped(&records, Place::of)
+            .into_iter()
+            .map(|(place, records)| Self::new(place, &records, against))
+            .collect()
     }
 }
 
-impl Row {
-    fn new(group: &[&Record]) -> Self {
-        let sum = |value: fn(&Record) -> usize| group.iter().map(|r| value(r)).sum::<usize>() as f64;
-        let average = |value: fn(&Record) -> f64| mean(group.iter().map(|r| value(r))).unwrap_or(0.0);
-        Self {
-            rule: group[0].key.rule.clone(),
-            ratio: group[0].key.ratio,
-            cases: group.len(),
-            repaired: sum(|r| r.repaired) / sum(|r| r.document_tokens).max(1.0),
-            kl: average(|r| r.kl),
-            top1: average(|r| r.top1),
-            f1: mean(group.iter().filter_map(|r| r.f1)),
-        }
-    }
-}
-
-/// The last record of each key, in the order of first appearance.
-fn newest<'r>(records: impl Iterator<Item = &'r Record>) -> Vec<&'r Record> {
-    let mut kept: Vec<&Record> = Vec::new();
-    for record in records {
-        match kept.iter_mut().find(|k| k.key == record.key) {
-            Some(slot) => *slot = record,
-            None => kept.push(record),
-        }
-    }
-    kept
-}
-
-/// Records by rule and ratio; no group is empty.
-fn grouped<'r>(records: &[&'r Record]) -> Vec<Vec<&'r Record>> {
-    let mut groups: Vec<Vec<&Record>> = Vec::new();
-    for record in records {
-        let same =
-            |g: &&mut Vec<&Record>| g[0].key.rule == record.key.rule && g[0].key.ratio == record.key.ratio;
-        match groups.iter_mut().find(same) {
-            Some(group) => group.push(record),
-            None => groups.push(vec![record]),
+/// Records by a key, in the order of first appearance; no group is empty.
+fn grouped<'r, K: PartialEq>(
+    records: &[&'r Record],
+    key: impl Fn(&'r Record) -> K,
+) -> Vec<(K, Vec<&'r Record>)> {
+    let mut groups: Vec<(K, Vec<&Record>)> = Vec::new();
+    for &record in records {
+        let key = key(record);
+        match groups.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, group)) => group.push(record),
+            None => groups.push((key, vec![record])),
         }
     }
     groups
 }
 
-/// Markdown.
+/// Markdown. Intervals of 95 % stand behind their means.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { model, anchor, data } = &self.place;
+        writeln!(f, "{model} on {data}, documents behind {anchor}\n")?;
+        let compared = self.rows.iter().any(|row| row.difference.is_some());
+        let difference = if compared {
+            format!(" KL less {}'s |", self.against)
+        } else {
+            String::new()
+        };
         writeln!(
             f,
-            "{} on {}, documents behind {}\n",
-            self.model, self.data, self.anchor
+            "| rule | ratio | repaired | rows | KL | top-1 | F1 | cases |{difference}"
         )?;
-        let full = number(self.full_f1);
         writeln!(
             f,
-            "| rule | ratio | repaired | KL | top-1 | F1 (full: {full}) | cases |"
+            "|---|---|---|---|---|---|---|---|{}",
+            if compared { "---|" } else { "" }
         )?;
-        writeln!(f, "|---|---|---|---|---|---|---|")?;
         for row in &self.rows {
-            let Row {
-                rule,
-                ratio,
-                cases,
-                repaired,
-                kl,
-                top1,
-                f1,
-            } = row;
-            let f1 = number(*f1);
-            writeln!(
-                f,
-                "| {rule} | {ratio} | {repaired:.3} | {kl:.3} | {top1:.3} | {f1} | {cases} |"
-            )?;
+            write!(f, "| {} ", cells(row).join(" | "))?;
+            let last = if compared {
+                format!("| {} ", interval(row.difference))
+            } else {
+                String::new()
+            };
+            writeln!(f, "{last}|")?;
         }
         Ok(())
     }
 }
 
-fn number(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
+fn cells(row: &Row) -> [String; 8] {
+    [
+        row.rule.clone(),
+        row.ratio.to_string(),
+        format!("{:.3}", row.repaired),
+        row.rows
+            .map_or_else(|| "-".to_owned(), |rows| format!("{rows:.0}")),
+        interval(Some(row.kl)),
+        interval(Some(row.top1)),
+        interval(row.f1),
+        row.cases.to_string(),
+    ]
+}
+
+/// `mean (low to high)`.
+fn interval(value: Option<Interval>) -> String {
+    value.map_or_else(
+        || "-".to_owned(),
+        |Interval { mean, low, high }| format!("{mean:.3} ({low:.3} to {high:.3})"),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluation::ledger::Key;
+    use crate::evaluation::ledger::sample;
 
-    fn record(case: &str, rule: &str, kl: f64) -> Record {
-        let (model, anchor, data) = ("m".into(), "bos".into(), "d".into());
-        let key = Key {
-            model,
-            anchor,
-            data,
-            case: case.into(),
-            rule: rule.into(),
-            ratio: 0.1,
-        };
-        let (f1, answer) = (None, None);
-        Record {
-            key,
-            prompt_tokens: 100,
-            document_tokens: 50,
-            repaired: 5,
-            compared: 1,
-            kl,
-            top1: 1.0,
-            f1,
-            answer,
-        }
+    #[test]
+    fn places_and_rules_are_summed_up_apart() {
+        let mut other = sample("0", "query", 7.0);
+        other.key.anchor = "neutral".into();
+        let all = [
+            sample("0", "query", 2.0),
+            other,
+            sample("1", "query", 4.0),
+            sample("0", "heads", 5.0),
+        ];
+        let tables = Table::all(&all, "heads");
+        let seen: Vec<_> = tables
+            .iter()
+            .flat_map(|t| {
+                t.rows
+                    .iter()
+                    .map(|r| (t.place.anchor.as_str(), r.rule.as_str(), r.cases, r.kl.mean))
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("bos", "query", 2, 3.0),
+                ("bos", "heads", 1, 5.0),
+                ("neutral", "query", 1, 7.0)
+            ]
+        );
     }
 
     #[test]
-    fn later_results_replace_earlier_ones_and_cases_are_averaged() {
-        let all = [
-            record("0", "query", 9.0),
-            record("1", "query", 3.0),
-            record("0", "query", 1.0),
-            record("0", "heads", 5.0),
-        ];
-        let kept = newest(all.iter());
-        let rows: Vec<Row> = grouped(&kept).iter().map(|group| Row::new(group)).collect();
-        let seen: Vec<_> = rows
-            .iter()
-            .map(|r| (r.rule.as_str(), r.cases, r.kl, r.repaired))
-            .collect();
-        assert_eq!(seen, [("query", 2, 2.0, 0.1), ("heads", 1, 5.0, 0.1)]);
+    fn markdown_shows_intervals_and_the_difference_where_there_is_one() {
+        let mut query = sample("0", "query", 2.0);
+        query.rows = Some(30);
+        let alone = Table::all(&[query.clone()], "heads")[0].to_string();
+        assert!(
+            alone.ends_with(
+                "| query | 0.1 | 0.100 | 30 | 2.000 (2.000 to 2.000) | 1.000 (1.000 to 1.000) | - | 1 |\n"
+            ),
+            "{alone}"
+        );
+        let both = Table::all(&[query, sample("0", "heads", 5.0)], "heads")[0].to_string();
+        assert!(
+            both.contains("| KL less heads's |") && both.contains("| -3.000 (-3.000 to -3.000) |"),
+            "{both}"
+        );
+        assert!(both.ends_with("| - | 1 | - |\n"), "{both}");
     }
 }

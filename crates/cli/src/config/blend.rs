@@ -6,7 +6,7 @@ use medley_bench::calibration::Target;
 use medley_kv::{BlendMode, BlendOptions, Ratio, ReportDetail, Strategy, UnknownName};
 
 use super::Asked;
-use crate::settings::{Layers, Misconfigured, Origin};
+use crate::settings::{Layers, Misconfigured, Origin, fallback};
 
 /// What documents are computed behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,11 @@ pub enum Anchor {
 }
 
 impl Anchor {
+    /// The label of the anchor that documents have if nothing is said.
+    pub fn default_label() -> String {
+        fallback("blend-anchor").unwrap_or_default().to_owned()
+    }
+
     /// The name by which results tell it from others.
     pub fn label(&self) -> &str {
         match self {

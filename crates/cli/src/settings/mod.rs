@@ -15,6 +15,6 @@ pub use environment::Environment;
 pub use flags::{given_flags, with_flags};
 pub use layers::Layers;
 pub use origin::{Misconfigured, Origin};
-pub use table::Scope;
 #[cfg(test)]
 pub use table::table_of_all;
+pub use table::{Scope, fallback};

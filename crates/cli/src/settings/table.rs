@@ -65,6 +65,14 @@ pub fn find(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|s| s.name == name)
 }
 
+/// The text that holds where the setting called `name` is not given; `None` if only words tell it.
+pub fn fallback(name: &str) -> Option<&'static str> {
+    match setting(name).fallback {
+        Text(text) => Some(text),
+        Described(_) => None,
+    }
+}
+
 /// All settings, for tests of other modules.
 #[cfg(test)]
 pub fn table_of_all() -> &'static [Setting] {

@@ -193,6 +193,7 @@ fn report(request: &Request) -> Report {
             repaired,
             fresh,
         },
+        rows: 0,
         documents,
         timing: Timing::default(),
     }

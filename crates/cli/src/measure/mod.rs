@@ -1,17 +1,19 @@
 //! `medley eval` and `medley bench`: a model and an engine as the server has them, measured.
 
+mod eval;
+
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use medley_backend_mistralrs::ModelSource;
 use medley_bench::{
     Subject,
-    calibration::Target,
-    evaluation::{self, Rule},
     ttft::{self, PeerOptions},
 };
 use medley_kv::Ratio;
+
+pub use eval::{EvalArgs, eval};
 
 use crate::{
     config::ModelConfig,
@@ -19,43 +21,6 @@ use crate::{
     model::{self, Choice, Serving},
     quality, say,
 };
-
-/// What to evaluate.
-#[derive(Debug, Args)]
-pub struct EvalArgs {
-    /// Cases: a JSON array or, in a file that ends in .jsonl, JSON lines of question, answers and ctxs
-    #[arg(long, value_name = "FILE", required_unless_present = "calibrate")]
-    data: Option<PathBuf>,
-    /// Measure the built-in prompts instead, and keep what ratio the model needs for --blend-target-kl
-    #[arg(long, conflicts_with = "data")]
-    calibrate: bool,
-    /// Cases to run, from the first
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    cases: usize,
-    /// Rules to compare: none, auto, heads, deviation, query, query with +hopsN or +roundsN
-    #[arg(
-        long,
-        value_name = "RULE,..",
-        value_delimiter = ',',
-        default_value = "none,heads,deviation,query,query+hops1,query+rounds2"
-    )]
-    rules: Vec<Rule>,
-    /// Ratios for every rule but none
-    #[arg(long, value_name = "RATIO,..", value_delimiter = ',', default_value = "0.1,0.2", value_parser = ratio)]
-    ratios: Vec<Ratio>,
-    /// Also let every rule answer on its own, for F1
-    #[arg(long)]
-    answers: bool,
-    /// Cases that are measured at once
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    parallel: usize,
-    /// Results as JSON lines; what is in there already is not run again
-    #[arg(long, value_name = "FILE", default_value = "medley-eval.jsonl")]
-    out: PathBuf,
-    /// Also write the table as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
 
 /// What to measure.
 #[derive(Debug, Args)]
@@ -137,46 +102,6 @@ pub async fn bench_gpu(arguments: GpuArgs, config: ModelConfig) -> Result<()> {
 pub async fn bench_gpu(arguments: GpuArgs, _config: ModelConfig) -> Result<()> {
     drop(arguments);
     anyhow::bail!("this build has no CUDA; build with `--features cuda`")
-}
-
-/// Evaluates and prints the table as Markdown.
-pub async fn eval(arguments: EvalArgs, config: ModelConfig) -> Result<()> {
-    let (subject, identity) = subject(model::choose(&config)?, &config)?;
-    let Some(data) = arguments.data else {
-        return calibrate(&config, &subject, &identity).await;
-    };
-    let options = evaluation::Options {
-        data,
-        cases: arguments.cases,
-        rules: arguments.rules,
-        ratios: arguments.ratios,
-        check_layer: config.blend.options.check_layer,
-        answers: arguments.answers,
-        parallel: arguments.parallel,
-        out: arguments.out,
-    };
-    let table = evaluation::run(&subject, &options).await?;
-    if let Some(path) = &arguments.json {
-        let shown = || format!("can't write {}", path.display());
-        std::fs::write(path, serde_json::to_string_pretty(&table)? + "\n").with_context(shown)?;
-    }
-    say::result(format_args!("{table}"));
-    Ok(())
-}
-
-/// Calibrates and prints the ladder as Markdown.
-async fn calibrate(config: &ModelConfig, subject: &Subject, identity: &str) -> Result<()> {
-    let found = quality::measure(config, subject, identity).await?;
-    let target = config.blend.target;
-    let needed = match found.needed(target) {
-        Some(ratio) => format!("a ratio of {}", ratio.get()),
-        None => "a full prefill".to_owned(),
-    };
-    let Target { kl, top1 } = target;
-    say::result(format_args!(
-        "{found}\nKL at most {kl} and top-1 at least {top1} need {needed}"
-    ));
-    Ok(())
 }
 
 /// Measures and prints the table as Markdown.

@@ -1,4 +1,8 @@
-//! Medians and percentiles of measured values.
+//! Means, medians and percentiles of measured values, and how sure a mean is.
+
+mod bootstrap;
+
+pub use bootstrap::Interval;
 
 /// The value below which `share` (0 to 1) of the values lie, linearly interpolated between neighbours; `None`
 /// without values. NaN sorts last.
