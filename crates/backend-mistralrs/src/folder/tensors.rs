@@ -93,7 +93,7 @@ impl FolderTensors {
         let name = |part: &str| format!("{prefix}.{part}");
         let rest = || {
             LoadError::config(
-                &name("qweight"),
+                name("qweight"),
                 format!("[{outputs}, {inputs}] can't be packed without a rest"),
             )
         };
@@ -104,7 +104,7 @@ impl FolderTensors {
         };
         if groups.iter().any(|&group| group as usize >= scales[0]) {
             return Err(LoadError::config(
-                &name("g_idx"),
+                name("g_idx"),
                 "an input is in a group that has no scales",
             ));
         }
