@@ -51,7 +51,13 @@ pub async fn of_server(
         None if blend.auto_ratio || gate == Gate::Refuse || (on_gpu && wanted) => {
             tracing::info!("calibrating: how much has to be recomputed");
             let subject = subject(name.to_owned(), config, running);
-            Some(measure(config, &subject, &running.identity).await?)
+            let measured = measure(config, &subject, &running.identity).await;
+            // A context too short for the built-in prompts, or a pool: the model still answers.
+            measured
+                .inspect_err(|error| {
+                    tracing::warn!(error = format!("{error:#}"), "the model could not be calibrated");
+                })
+                .ok()
         }
         None => None,
     };
