@@ -14,6 +14,7 @@ mod history;
 mod http_load;
 mod http_reuse;
 mod lifecycle;
+mod pieces;
 mod ratio;
 mod real_model;
 mod real_text;
