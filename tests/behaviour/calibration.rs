@@ -1,6 +1,6 @@
 //! The calibration tells a model that blends as it should from one whose rule or positions are broken.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use medley_backend::{Backend, BackendError, Batch, Outcome, PartKind};
 use medley_backend_mistralrs::ComputeDevice;
@@ -9,9 +9,10 @@ use medley_bench::{
     calibration::{Level, Target, levels},
 };
 use medley_kv::{BlendOptions, KvGeometry, Position};
-use medley_prompt::{Anchor, Composer};
+use medley_prompt::{Anchor, Body, CompletionInput, Composer, DocumentInput, PromptInput};
+use medley_shadow::{Outcome as Checked, Rate, Shadow};
 
-use crate::harness::{SMALL, loaded, with_words};
+use crate::harness::{Ask, SMALL, ask, loaded, with_words};
 
 /// The target that servers ask for unless they are told otherwise.
 const TARGET: Target = Target { kl: 0.06, top1: 0.9 };
@@ -80,7 +81,8 @@ fn displaced(batch: &Batch) -> Batch {
     batch
 }
 
-fn measured(model: &str, device: ComputeDevice, fault: Fault) -> Level {
+/// A model with a fault.
+fn subject(model: &str, device: ComputeDevice, fault: Fault) -> Subject {
     let mut loaded = loaded(model, device, 1200);
     loaded.backend = Box::new(Faulty {
         inner: loaded.backend,
@@ -88,12 +90,16 @@ fn measured(model: &str, device: ComputeDevice, fault: Fault) -> Level {
         random: fastrand::Rng::with_seed(1),
     });
     let (engine, tokenizer) = with_words(loaded, 600, 512);
-    let subject = Subject {
+    Subject {
         name: model.to_owned(),
         anchor: "bos".to_owned(),
         engine: Arc::new(engine),
         composer: Arc::new(Composer::new(tokenizer, &Anchor::Bos, None).expect("a composer")),
-    };
+    }
+}
+
+fn measured(model: &str, device: ComputeDevice, fault: Fault) -> Level {
+    let subject = subject(model, device, fault);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let ratio = f64::from(BlendOptions::default().ratio.get());
     let level = runtime.block_on(levels(&subject, BlendOptions::default(), &[ratio]));
@@ -115,4 +121,60 @@ pub fn tells_faults(model: &str, device: ComputeDevice) {
 #[test]
 fn a_broken_rule_and_wrong_offsets_miss_the_target() {
     tells_faults(SMALL, ComputeDevice::Cpu);
+}
+
+/// Pages of text, and what is asked of them.
+const TEXTS: [&str; 4] = [
+    include_str!("../../docs/documents.md"),
+    include_str!("../../docs/limits.md"),
+    include_str!("../../docs/report.md"),
+    include_str!("../../docs/ratio.md"),
+];
+const QUESTIONS: [&str; 3] = [
+    "Which document forms does the server take?",
+    "What happens to a request that is too long?",
+    "What does a larger ratio cost?",
+];
+
+/// Mean KL that shadow checks of some answers found.
+fn seen_by_shadow(fault: Fault) -> f64 {
+    let subject = subject(SMALL, ComputeDevice::Cpu, fault);
+    let (sender, outcomes) = std::sync::mpsc::channel();
+    let record = move |outcome| sender.send(outcome).expect("the test listens");
+    let shadow = Shadow::start(subject.engine.clone(), Rate::ALL, record).expect("a thread");
+    let document = |text: &&str| DocumentInput {
+        id: None,
+        title: None,
+        body: Body::Text(text.chars().take(700).collect()),
+        context: None,
+    };
+    let mut sum = 0.0;
+    for question in QUESTIONS {
+        let input = CompletionInput {
+            prompt: PromptInput::Text(format!("Question: {question}\nAnswer:")),
+            instructions: Some("Answer from the texts.".to_owned()),
+            documents: Some(TEXTS.iter().map(document).collect()),
+            add_special_tokens: true,
+        };
+        let prompt = subject.composer.compose(input).expect("composed").prompt;
+        ask(&shadow, &Ask::of(prompt).max_tokens(16).ratio(0.15));
+        match outcomes.recv_timeout(Duration::from_secs(300)).expect("checked") {
+            Checked::Done(divergence) => sum += divergence.kl,
+            other => panic!("{question}: {other:?}"),
+        }
+    }
+    println!(
+        "{fault:?}: the shadow check sees {}",
+        sum / QUESTIONS.len() as f64
+    );
+    sum / QUESTIONS.len() as f64
+}
+
+#[test]
+fn the_shadow_check_sees_a_broken_rule_and_wrong_offsets() {
+    let healthy = seen_by_shadow(Fault::None);
+    for fault in [Fault::RandomSelection, Fault::WrongOffsets] {
+        let broken = seen_by_shadow(fault);
+        assert!(broken > 1.2 * healthy, "{fault:?}: {broken} beside {healthy}");
+    }
 }
