@@ -192,6 +192,17 @@ impl Batch {
                 return fail(format!("row {i}: slot {} is outside the pool", row.slot.0));
             }
         }
+        let mut rows = vec![0; self.sequences.len()];
+        self.rows.iter().for_each(|row| rows[row.sequence] += 1);
+        let mut pieces = self
+            .sequences
+            .iter()
+            .map(|sequence| sequence.pass_rows)
+            .zip(rows)
+            .enumerate();
+        if let Some((s, (whole, rows))) = pieces.find(|(_, (whole, rows))| whole < rows) {
+            return fail(format!("sequence {s}: {rows} rows of a pass of {whole}"));
+        }
         let mut slots: Vec<_> = self.rows.iter().map(|r| r.slot).collect();
         slots.sort_unstable();
         if let Some(pair) = slots.windows(2).find(|w| w[0] == w[1]) {

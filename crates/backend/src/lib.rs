@@ -4,9 +4,9 @@
 //! their slots; then each row attends to its sequence's [`Part`]s at positions up to its own. Decode, chunked
 //! prefill, canonical document KV, probes and repairs are all this one call.
 //!
-//! **Invariant:** a row's results depend on its sequence's parts (as of this call) and on nothing else: not on
-//! which rows share the batch, nor on how a sequence's ascending rows are split over calls. This holds to the
-//! last bit, so answers do not depend on load. What an implementation can't hold to the last bit, it states.
+//! **Invariant:** a row's results depend on its sequence's parts (as of this call), on the length of its pass
+//! ([`Sequence::pass_rows`]) and on nothing else: not on which rows share the batch, nor on how a sequence's ascending
+//! rows are split over calls. This holds to the last bit, so answers do not depend on load. What an implementation can't hold to the last bit, it states.
 //!
 //! The port knows nothing of requests, documents as text, selection rules or eviction.
 

@@ -51,13 +51,17 @@ pub async fn of_server(
         None if blend.auto_ratio || gate == Gate::Refuse || (on_gpu && wanted) => {
             tracing::info!("calibrating: how much has to be recomputed");
             let subject = subject(name.to_owned(), config, running);
-            let measured = measure(config, &subject, &running.identity).await;
-            // A context too short for the built-in prompts, or a pool: the model still answers.
-            measured
-                .inspect_err(|error| {
+            match measure(config, &subject, &running.identity).await {
+                Ok(found) => Some(found),
+                Err(error) if gate == Gate::Refuse => {
+                    return Err(error.context("a gate that refuses needs a model that can be calibrated"));
+                }
+                // A context too short for the built-in prompts, or a pool: the model still answers.
+                Err(error) => {
                     tracing::warn!(error = format!("{error:#}"), "the model could not be calibrated");
-                })
-                .ok()
+                    None
+                }
+            }
         }
         None => None,
     };
@@ -78,6 +82,12 @@ fn report(config: &ModelConfig, quality: &Quality) -> Result<()> {
     };
     let default = blend.options.ratio.get();
     let short = blend.options.mode == BlendMode::Auto && !blend.auto_ratio && default < needed;
+    if blend.auto_ratio && needed >= 1.0 {
+        tracing::warn!(
+            "no ratio that was tried is enough for this model: auto recomputes all of every document, which takes longer than \
+             no blending at all"
+        );
+    }
     tracing::info!(needed, target_kl = blend.target.kl, "calibrated");
     match quality.gate {
         Gate::Refuse if short => {
@@ -91,7 +101,7 @@ fn report(config: &ModelConfig, quality: &Quality) -> Result<()> {
             tracing::warn!(
                 default,
                 needed,
-                "the default ratio is below what the model needs: answers will be worse than asked for"
+                "the default ratio is below what the model needs for the target"
             );
             Ok(())
         }

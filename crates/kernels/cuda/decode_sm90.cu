@@ -12,7 +12,8 @@
 //   limits         tiles of at most 8 tile rows and 32 blocks
 //
 // Warp w takes pages w, w + 4, .. of those that the tile sees, in their order, and the four sums are merged in the order
-// of the warps: a row's bits depend on its query, its position and its blocks alone.
+// of the warps. So the bits of a row that is its tile's only one depend on its query, its position and its blocks alone.
+// With others in its tile they depend on which pages those see.
 //
 // Pages go through the stages in turn, whoever takes them. That a page has come is told by barriers of the warp that
 // takes it: a barrier only tells the phase before last from the last one, so whoever waits at it must have seen all.

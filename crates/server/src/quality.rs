@@ -24,9 +24,9 @@ pub struct Quality {
 }
 
 impl Quality {
-    /// The ratio that `auto` stands for: what the model needs, or else the default.
-    pub(crate) fn auto(&self) -> Ratio {
-        self.needed.unwrap_or(BlendOptions::default().ratio)
+    /// The ratio that `auto` stands for: what the model needs, or else the server's default.
+    pub(crate) fn auto(&self, default: Ratio) -> Ratio {
+        self.needed.unwrap_or(default)
     }
 
     /// The ratio that a blended request falls short of, if it does and somebody wants to know.
@@ -72,7 +72,7 @@ mod tests {
             needed: Some(ratio(0.3)),
             gate: Gate::Off,
         };
-        assert_eq!(quality.auto(), ratio(0.3));
-        assert_eq!(Quality::default().auto(), BlendOptions::default().ratio);
+        assert_eq!(quality.auto(ratio(0.1)), ratio(0.3));
+        assert_eq!(Quality::default().auto(ratio(0.1)), ratio(0.1));
     }
 }

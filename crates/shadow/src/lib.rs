@@ -8,8 +8,8 @@
 //! **Invariants**
 //! - Nothing of it stands between a request and its events, and a check runs in the background
 //!   ([`medley_generate::Priority::Background`]): it delays no answer, and leaves nothing resident.
-//! - Every sampled answer that was blended and has ended by itself is recorded exactly once. One whose listener went
-//!   away is not checked.
+//! - Every sampled answer that was blended and has ended by itself is recorded exactly once, as long as the engine lives.
+//!   One whose listener went away is not checked.
 //!
 //! What is compared is the request run again, not the answer itself: a request depends on nothing but itself, so the
 //! distributions are those that the answer was drawn from, and the answer need not bring its logits along.

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use medley_backend::{BackendError, Batch, Depth, Outcome, Scores};
 use medley_kernels::cuda::CudaError;
 use medley_kernels::cuda::attention::Layer as AttentionLayer;
+use medley_kernels::cuda::gemm::PADDED;
 use medley_kv::TokenId;
 
 use super::CudaBackend;
@@ -172,14 +173,14 @@ impl CudaBackend {
                 return Ok((Vec::new(), Vec::new()));
             }
             let (width, scratch) = (self.config.width, &mut self.scratch);
-            let attended = scratch.attended_last.of(&device, wanted * queries)?;
+            let attended = scratch.attended_last.of(&device, wanted.max(PADDED) * queries)?;
             device.gather(
                 attended,
                 scratch.attended.get(),
                 (&self.staging, going_on.of_attending),
                 queries,
             )?;
-            let hidden = scratch.hidden_last.of(&device, wanted * width)?;
+            let hidden = scratch.hidden_last.of(&device, wanted.max(PADDED) * width)?;
             device.gather(
                 hidden,
                 scratch.hidden.get(),

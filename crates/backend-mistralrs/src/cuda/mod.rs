@@ -169,8 +169,10 @@ impl CudaBackend {
             .min(STEP_ROWS)
             .min(self.angles.positions());
         let sizes = std::iter::successors(Some(1), |size| Some(size * 2)).take_while(|&size| size < most);
-        for rows in sizes.chain([most]) {
-            self.run(&warming(rows))
+        let mut stream = warming(1);
+        stream.sequences[0].pass_rows = 1;
+        for batch in sizes.chain([most]).map(warming).chain([stream]) {
+            self.run(&batch)
                 .map_err(|error| LoadError::Device(error.to_string()))?;
         }
         Ok(())

@@ -134,7 +134,8 @@ impl Packing {
     fn zero(&self, words: &[u32], group: usize, output: usize, outputs: usize) -> u32 {
         let stored = self.among_outputs(words, group, output, outputs);
         match self.layout {
-            Layout::Gptq { below } => stored + below,
+            // A zero of 0 is stored as the greatest integer.
+            Layout::Gptq { below } => (stored + below) & ((1 << self.bits) - 1),
             Layout::Awq => stored,
         }
     }
@@ -215,12 +216,12 @@ mod tests {
         let gptq = packing(8, 4, None, false).expect("known");
         let parts = Parts {
             weights: vec![0x04_03_02_ff; 4],
-            zeros: vec![0xfe_00_00_00],
+            zeros: vec![0xfe_00_00_ff],
             scales: vec![0.5; 4],
             groups: vec![0; 4],
         };
         let unpacked = gptq.unpack(&parts, 4, 4);
-        assert_eq!(unpacked[..4], [127.0, 0.5, 1.0, 1.5]);
+        assert_eq!(unpacked[..4], [127.5, 1.0, 1.5, 2.0]);
         assert_eq!(unpacked[12..], [0.0, -126.5, -126.0, -125.5]);
     }
 

@@ -8,7 +8,6 @@ mod passages;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use futures::future;
 use medley_kv::{BlendMode, BlendOptions, Prompt, Ratio};
 use medley_prompt::{Body, CompletionInput, DocumentInput, PromptInput};
 use medley_quality::Divergence;
@@ -149,15 +148,16 @@ async fn ladder(
     let answer = Run::of(engine, greedy(prompt.clone(), exact, ANSWER_TOKENS, [].into())).await?;
     let answer: std::sync::Arc<[_]> = answer.tokens.into();
     let full = Run::of(engine, forced(prompt.clone(), exact, answer.clone())).await?;
-    let at = |&ratio: &Ratio| {
+    let mut runs = Vec::with_capacity(ratios.len());
+    // One at a time: a server's queue may be short.
+    for &ratio in ratios {
         let blend = BlendOptions {
             mode: BlendMode::Auto,
             ratio,
             ..blend
         };
-        Run::of(engine, forced(prompt.clone(), blend, answer.clone()))
-    };
-    let runs = future::try_join_all(ratios.iter().map(at)).await?;
+        runs.push(Run::of(engine, forced(prompt.clone(), blend, answer.clone())).await?);
+    }
     let compare = move || {
         let compared = runs
             .iter()

@@ -8,7 +8,6 @@ mod start;
 mod text;
 mod vocabulary;
 
-#[cfg(feature = "cuda")]
 pub use device::resolve;
 #[cfg(feature = "cuda")]
 pub use random::start_random;

@@ -209,7 +209,7 @@ pub const SETTINGS: &[Setting] = &[
         "NATS",
         Text("0.06"),
         "How far blended answers may be from a full prefill's in the calibration, in nats a token: decides the ratio that \
-         a model needs",
+         a model needs; the same token must be preferred at nine positions of ten besides",
     ),
     row(
         Serve,

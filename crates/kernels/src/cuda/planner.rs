@@ -24,7 +24,7 @@ const SOME_ROWS: usize = 96;
 /// How the rows of a pass are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// By the memory-bound kernel; rows × heads of a group must be at most [`DECODE_ROWS`].
+    /// By the memory-bound kernel: one row, of whose heads a group has at most [`DECODE_ROWS`].
     Few,
     /// In tiles that are cut by blocks too, where the device's kernel can.
     Some,
@@ -43,10 +43,11 @@ impl Class {
 }
 
 impl Tiling {
-    /// The class of a pass of so many rows.
+    /// The class of a pass of so many rows. Only a row that is alone counts as few: in what order its kernel sums depends
+    /// on which pages all rows of a tile see, and rows of a pass may run apart.
     pub fn class(&self, rows: usize) -> Class {
         match rows {
-            rows if rows <= DECODE_ROWS / self.group => Class::Few,
+            1 if self.group <= DECODE_ROWS => Class::Few,
             rows if rows <= SOME_ROWS => Class::Some,
             _ => Class::Many,
         }

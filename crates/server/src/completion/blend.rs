@@ -18,8 +18,8 @@ pub(super) fn options(
     within("blend.check_layer", param.check_layer, 1..=u32::MAX)?;
     let ratio = match param.recompute_ratio {
         Some(RatioParam::Number(number)) => Ratio::new(number).map_err(|error| refused(error.to_string()))?,
-        Some(RatioParam::Named(AutoParam::Auto)) => quality.auto(),
-        None if config.auto_ratio => quality.auto(),
+        Some(RatioParam::Named(AutoParam::Auto)) => quality.auto(defaults.ratio),
+        None if config.auto_ratio => quality.auto(defaults.ratio),
         None => defaults.ratio,
     };
     Ok(BlendOptions {

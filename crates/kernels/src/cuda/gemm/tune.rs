@@ -114,11 +114,15 @@ impl Products {
             }
         }
         timed.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let wanted = self.bits(trial, &trial.plan.any)?;
+        let any = &trial.plan.any;
+        let wanted = (self.bits(trial, any)?, self.first_row(trial, any, rows)?);
         let mut chosen = None;
         for (time, algorithm) in timed {
             let same = match chosen {
-                None => Some(self.bits(trial, &algorithm)? == wanted),
+                None => Some(
+                    self.bits(trial, &algorithm)? == wanted.0
+                        && self.alone(trial, &algorithm, rows)? == wanted.1,
+                ),
                 Some(_) => None,
             };
             if same == Some(true) {
@@ -176,12 +180,42 @@ impl Products {
         Ok(begin.elapsed_ms(&end)? / repeats as f32)
     }
 
+    /// The first row of a product of as few rows as the algorithm for so many will serve.
+    fn alone(&self, trial: &Trial<'_>, algorithm: &Algorithm, rows: usize) -> Result<Vec<u8>, CudaError> {
+        let before = BUCKETS.iter().rev().find(|&&bucket| bucket < rows);
+        self.first_row(trial, algorithm, before.map_or(1, |bucket| bucket + 1))
+    }
+
+    fn first_row(&self, trial: &Trial<'_>, algorithm: &Algorithm, rows: usize) -> Result<Vec<u8>, CudaError> {
+        let layer = Operands {
+            rows,
+            ..trial.layers[0]
+        };
+        self.compute(trial, &layer, algorithm)?;
+        let mut bits = vec![0; layer.weight.outputs * trial.plan.shape.result.bytes()];
+        // SAFETY: the result has room for all rows.
+        unsafe { trial.device.download_bytes(layer.out, &mut bits)? };
+        Ok(bits)
+    }
+
+    /// The product as it will be used: where it is added to something, added to itself as the untuned algorithm has it.
+    fn compute(
+        &self,
+        trial: &Trial<'_>,
+        layer: &Operands<'_>,
+        algorithm: &Algorithm,
+    ) -> Result<(), CudaError> {
+        if layer.beta != 0.0 {
+            let fresh = Operands { beta: 0.0, ..*layer };
+            self.launch(trial.device, &fresh, trial.plan, &trial.plan.any)?;
+        }
+        self.launch(trial.device, layer, trial.plan, algorithm)
+    }
+
     /// Some rows of a product, as they lie in memory.
     fn bits(&self, trial: &Trial<'_>, algorithm: &Algorithm) -> Result<Vec<u8>, CudaError> {
         let (device, layer) = (trial.device, &trial.layers[0]);
-        // The same product without what stands in the result.
-        let layer = Operands { beta: 0.0, ..*layer };
-        self.launch(device, &layer, trial.plan, algorithm)?;
+        self.compute(trial, layer, algorithm)?;
         let width = layer.weight.outputs * trial.plan.shape.result.bytes();
         let some = layer.rows.min(COMPARED);
         let mut bits = vec![0; 2 * some * width];
