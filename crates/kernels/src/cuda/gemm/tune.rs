@@ -121,7 +121,9 @@ impl Products {
             let same = match chosen {
                 None => Some(
                     self.bits(trial, &algorithm)? == wanted.0
-                        && self.alone(trial, &algorithm, rows)? == wanted.1,
+                        && self
+                            .alone(trial, &algorithm, rows)
+                            .is_ok_and(|bits| bits == wanted.1),
                 ),
                 Some(_) => None,
             };
