@@ -14,9 +14,6 @@ use medley_shadow::{Outcome as Checked, Rate, Shadow};
 
 use crate::harness::{Ask, SMALL, ask, loaded, with_words};
 
-/// The target that servers ask for unless they are told otherwise.
-const TARGET: Target = Target { kl: 0.06, top1: 0.9 };
-
 /// A way to be broken.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
@@ -111,10 +108,10 @@ fn measured(model: &str, device: ComputeDevice, fault: Fault) -> Level {
 /// The default ratio is enough, and would not be with a fault.
 pub fn tells_faults(model: &str, device: ComputeDevice) {
     let healthy = measured(model, device, Fault::None);
-    assert!(TARGET.meets(&healthy), "{model}: {healthy:?}");
+    assert!(Target::default().meets(&healthy), "{model}: {healthy:?}");
     for fault in [Fault::RandomSelection, Fault::WrongOffsets] {
         let level = measured(model, device, fault);
-        assert!(!TARGET.meets(&level), "{model}, {fault:?}: {level:?}");
+        assert!(!Target::default().meets(&level), "{model}, {fault:?}: {level:?}");
     }
 }
 

@@ -14,7 +14,7 @@ use medley_server::{Gate, Quality};
 
 use crate::{
     config::{ModelConfig, ServerConfig},
-    model::{self, Running},
+    model::Running,
     settings::{Misconfigured, Origin},
 };
 
@@ -44,7 +44,7 @@ pub async fn of_server(
 ) -> Result<Quality> {
     let (blend, gate) = (&config.blend, server.gate);
     let kept = Calibration::read(&path(config, &running.identity), &running.identity);
-    let on_gpu = matches!(model::resolve(config.device), ComputeDevice::Cuda(_));
+    let on_gpu = matches!(running.device, ComputeDevice::Cuda(_));
     let wanted = blend.options.mode == BlendMode::Auto && gate != Gate::Off;
     let found = match kept {
         Some(found) => Some(found),

@@ -16,8 +16,8 @@ use mistralrs_quant::QuantizedConfig;
 
 use crate::LoadError;
 
-/// Outputs of a word of AWQ, in the order of its bits.
-const AWQ_ORDER: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
+/// Where each of eight outputs lies in a word of AWQ.
+const AWQ_PLACES: [usize; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 
 /// How integers lie in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,11 +108,16 @@ impl Packing {
 
     /// The matrix `[outputs, inputs]`. The parts have the shapes above, and every input a group that there is.
     pub fn unpack(&self, parts: &Parts, outputs: usize, inputs: usize) -> Vec<f32> {
+        let groups = parts.scales.len() / outputs.max(1);
+        let zeros = (0..groups).flat_map(|group| (0..outputs).map(move |output| (group, output)));
+        let zeros: Vec<u32> = zeros
+            .map(|(group, output)| self.zero(&parts.zeros, group, output, outputs))
+            .collect();
         let mut matrix = vec![0.0; outputs * inputs];
         for input in 0..inputs {
             let group = parts.groups[input] as usize;
             for output in 0..outputs {
-                let zero = self.zero(&parts.zeros, group, output, outputs);
+                let zero = zeros[group * outputs + output];
                 let integer = self.integer(&parts.weights, input, output, outputs);
                 let scale = parts.scales[group * outputs + output];
                 matrix[output * inputs + input] = (f64::from(integer) - f64::from(zero)) as f32 * scale;
@@ -145,7 +150,7 @@ impl Packing {
         let word = 32 / self.bits;
         let place = match self.layout {
             Layout::Gptq { .. } => output % word,
-            Layout::Awq => AWQ_ORDER.iter().position(|&at| at == output % word).unwrap_or(0),
+            Layout::Awq => AWQ_PLACES[output % word],
         };
         self.bits_of(words[row * (outputs / word) + output / word], place)
     }

@@ -8,6 +8,7 @@ mod passages;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use medley_generate::{Capture, Request};
 use medley_kv::{BlendMode, BlendOptions, Prompt, Ratio};
 use medley_prompt::{Body, CompletionInput, DocumentInput, PromptInput};
 use medley_quality::Divergence;
@@ -53,6 +54,13 @@ pub struct Calibration {
     identity: String,
     /// By ratio, ascending.
     pub levels: Vec<Level>,
+}
+
+/// What servers ask for unless they are told otherwise.
+impl Default for Target {
+    fn default() -> Self {
+        Self { kl: 0.06, top1: 0.9 }
+    }
 }
 
 impl Target {
@@ -145,9 +153,15 @@ async fn ladder(
         mode: BlendMode::Exact,
         ..blend
     };
-    let answer = Run::of(engine, greedy(prompt.clone(), exact, ANSWER_TOKENS, [].into())).await?;
-    let answer: std::sync::Arc<[_]> = answer.tokens.into();
-    let full = Run::of(engine, forced(prompt.clone(), exact, answer.clone())).await?;
+    let answering = Request {
+        capture: Capture {
+            logits: true,
+            forced: None,
+        },
+        ..greedy(prompt.clone(), exact, ANSWER_TOKENS, [].into())
+    };
+    let full = Run::of(engine, answering).await?;
+    let answer: std::sync::Arc<[_]> = full.tokens.as_slice().into();
     let mut runs = Vec::with_capacity(ratios.len());
     // One at a time: a server's queue may be short.
     for &ratio in ratios {

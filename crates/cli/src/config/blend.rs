@@ -40,9 +40,6 @@ impl Anchor {
     }
 }
 
-/// Share of positions at which blended and full prefill have to prefer the same token in the calibration.
-const TARGET_TOP1: f64 = 0.9;
-
 /// Blending defaults and the anchor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blend {
@@ -107,7 +104,7 @@ fn target(text: &str) -> Result<Target, &'static str> {
     let kl = kl.ok_or("is not a number greater than 0")?;
     Ok(Target {
         kl,
-        top1: TARGET_TOP1,
+        ..Target::default()
     })
 }
 

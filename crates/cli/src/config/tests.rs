@@ -1,5 +1,6 @@
 use std::{collections::BTreeMap, time::Duration};
 
+use medley_bench::calibration::Target;
 use medley_kv::{BlendMode, Strategy};
 
 use super::*;
@@ -35,6 +36,7 @@ fn refusal(flags: &[(&'static str, &str)]) -> String {
 fn the_defaults_are_valid() {
     let (model, server) = layers(&[], None, home()).and_then(|l| both(&l)).expect("valid");
     assert_eq!(model.blend.options, medley_kv::BlendOptions::default());
+    assert_eq!(model.blend.target, Target::default());
     assert_eq!(model.model, None);
     assert_eq!(model.model_dir.to_str(), Some("/home/u/.cache/medley/models"));
     assert_eq!(model.host_cache.value, Bytes(4 << 30));

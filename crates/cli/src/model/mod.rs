@@ -8,6 +8,7 @@ mod start;
 mod text;
 mod vocabulary;
 
+#[cfg(feature = "cuda")]
 pub use device::resolve;
 #[cfg(feature = "cuda")]
 pub use random::start_random;

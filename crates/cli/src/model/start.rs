@@ -57,6 +57,8 @@ pub struct Running {
     pub engine: Arc<dyn Generate>,
     /// Makes prompts.
     pub composer: Arc<Composer>,
+    /// What computes.
+    pub device: ComputeDevice,
     /// Names all that decides how good blended answers are: model, number format, anchor and rule.
     pub identity: String,
 }
@@ -129,6 +131,7 @@ fn run(
     Ok(Running {
         engine: Arc::new(engine.context("can't start the engine")?),
         composer: Arc::new(composer),
+        device,
         identity,
     })
 }
