@@ -6,13 +6,13 @@ use medley_backend::{Backend, BackendError, Batch, Outcome, PartKind};
 use medley_backend_mistralrs::ComputeDevice;
 use medley_bench::{
     Subject,
-    calibration::{Level, Target, levels},
+    calibration::{Calibration, Target, levels},
 };
-use medley_kv::{BlendOptions, KvGeometry, Position};
+use medley_kv::{BlendOptions, KvGeometry, Position, Ratio};
 use medley_prompt::{Anchor, Body, CompletionInput, Composer, DocumentInput, PromptInput};
 use medley_shadow::{Outcome as Checked, Rate, Shadow};
 
-use crate::harness::{Ask, SMALL, ask, loaded, with_words};
+use crate::harness::{Ask, SECOND, SMALL, ask, loaded, with_words};
 
 /// A way to be broken.
 #[derive(Clone, Copy, Debug)]
@@ -95,29 +95,37 @@ fn subject(model: &str, device: ComputeDevice, fault: Fault) -> Subject {
     }
 }
 
-fn measured(model: &str, device: ComputeDevice, fault: Fault) -> Level {
+fn measured(model: &str, device: ComputeDevice, fault: Fault) -> Calibration {
     let subject = subject(model, device, fault);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let ratio = f64::from(BlendOptions::default().ratio.get());
-    let level = runtime.block_on(levels(&subject, BlendOptions::default(), &[ratio]));
-    let level = level.expect("measured")[0];
-    println!("{model}, {fault:?}: {level:?}");
-    level
+    let default = f64::from(BlendOptions::default().ratio.get());
+    let levels = runtime.block_on(levels(&subject, BlendOptions::default(), &[0.0, default, 0.3]));
+    let found = Calibration::new(String::new(), levels.expect("measured"));
+    println!("{model}, {fault:?}:\n{found}");
+    found
 }
 
-/// The default ratio is enough, and would not be with a fault.
+/// The sound model is found sound. With a fault it is found unsound, or to need more than it does.
 pub fn tells_faults(model: &str, device: ComputeDevice) {
+    let needed = |found: &Calibration| found.needed(Target::default()).map_or(1.0, Ratio::get);
     let healthy = measured(model, device, Fault::None);
-    assert!(Target::default().meets(&healthy), "{model}: {healthy:?}");
+    assert!(!healthy.is_useless(), "{model}");
     for fault in [Fault::RandomSelection, Fault::WrongOffsets] {
-        let level = measured(model, device, fault);
-        assert!(!Target::default().meets(&level), "{model}, {fault:?}: {level:?}");
+        let broken = measured(model, device, fault);
+        let caught = broken.is_useless() || needed(&broken) > needed(&healthy);
+        assert!(caught, "{model}, {fault:?}");
     }
 }
 
 #[test]
-fn a_broken_rule_and_wrong_offsets_miss_the_target() {
+fn a_broken_rule_and_wrong_offsets_are_found() {
     tells_faults(SMALL, ComputeDevice::Cpu);
+}
+
+#[test]
+#[ignore = "a larger model on the CPU: minutes"]
+fn a_broken_rule_and_wrong_offsets_are_found_on_a_model_that_needs_much() {
+    tells_faults(SECOND, ComputeDevice::Cpu);
 }
 
 /// Pages of text, and what is asked of them.
@@ -134,8 +142,10 @@ const QUESTIONS: [&str; 3] = [
 ];
 
 /// Mean KL that shadow checks of some answers found.
-fn seen_by_shadow(fault: Fault) -> f64 {
-    let subject = subject(SMALL, ComputeDevice::Cpu, fault);
+fn seen_by_shadow(model: &str, device: ComputeDevice, fault: Fault) -> f64 {
+    // What is enough for the small model, or near it for the other ones.
+    let ratio = if model == SECOND { 0.3 } else { 0.15 };
+    let subject = subject(model, device, fault);
     let (sender, outcomes) = std::sync::mpsc::channel();
     let record = move |outcome| sender.send(outcome).expect("the test listens");
     let shadow = Shadow::start(subject.engine.clone(), Rate::ALL, record).expect("a thread");
@@ -154,24 +164,38 @@ fn seen_by_shadow(fault: Fault) -> f64 {
             add_special_tokens: true,
         };
         let prompt = subject.composer.compose(input).expect("composed").prompt;
-        ask(&shadow, &Ask::of(prompt).max_tokens(16).ratio(0.15));
+        ask(&shadow, &Ask::of(prompt).max_tokens(16).ratio(ratio));
         match outcomes.recv_timeout(Duration::from_secs(300)).expect("checked") {
             Checked::Done(divergence) => sum += divergence.kl,
             other => panic!("{question}: {other:?}"),
         }
     }
     println!(
-        "{fault:?}: the shadow check sees {}",
+        "{model}, {fault:?}: the shadow check sees {}",
         sum / QUESTIONS.len() as f64
     );
     sum / QUESTIONS.len() as f64
 }
 
+/// What is seen with a fault is well above what is seen without.
+pub fn shadow_tells_faults(model: &str, device: ComputeDevice) {
+    let healthy = seen_by_shadow(model, device, Fault::None);
+    for fault in [Fault::RandomSelection, Fault::WrongOffsets] {
+        let broken = seen_by_shadow(model, device, fault);
+        assert!(
+            broken > 1.2 * healthy,
+            "{model}, {fault:?}: {broken} beside {healthy}"
+        );
+    }
+}
+
 #[test]
 fn the_shadow_check_sees_a_broken_rule_and_wrong_offsets() {
-    let healthy = seen_by_shadow(Fault::None);
-    for fault in [Fault::RandomSelection, Fault::WrongOffsets] {
-        let broken = seen_by_shadow(fault);
-        assert!(broken > 1.2 * healthy, "{fault:?}: {broken} beside {healthy}");
-    }
+    shadow_tells_faults(SMALL, ComputeDevice::Cpu);
+}
+
+#[test]
+#[ignore = "a larger model on the CPU: minutes"]
+fn the_shadow_check_sees_a_broken_rule_and_wrong_offsets_on_a_model_that_needs_much() {
+    shadow_tells_faults(SECOND, ComputeDevice::Cpu);
 }

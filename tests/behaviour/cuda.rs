@@ -8,6 +8,7 @@ use medley_backend_mistralrs::ComputeDevice;
 use medley_engine::Engine;
 use medley_kv::{BlendMode, PageId, Position, Segment, SlotId, Strategy, TokenId, pages_for};
 
+use crate::calibration::{shadow_tells_faults, tells_faults};
 use crate::exactness::{exact, greedy};
 use crate::harness::{Ask, SMALL, ask, distance, document, fetched, live, loaded, model_on, text};
 
@@ -246,6 +247,17 @@ fn prefill_has_the_same_bits_after_any_history() {
             let apart = difference(&logits, &expected[at]);
             assert!(logits == expected[at], "seed {seed}, target {at}: {apart} apart");
             seed += 1;
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a CUDA device"]
+fn the_calibration_and_the_shadow_check_tell_faults() {
+    for model in [SMALL].into_iter().chain(OTHERS) {
+        if fetched(SMALL).with_file_name(model).is_file() {
+            tells_faults(model, ComputeDevice::Cuda(0));
+            shadow_tells_faults(model, ComputeDevice::Cuda(0));
         }
     }
 }

@@ -114,6 +114,14 @@ impl Field {
         }
         self.scores(|candidate| -((candidate.token - first[candidate.document]) as f64))
     }
+
+    /// What attention to a candidate counts for, by its place in its document: `(place + 1)^(-1/4)`. The nearer a token
+    /// stands to the beginning, the less it saw when its document was computed alone, and the further it is from what it
+    /// becomes in the prompt. Measured (table in `crates/bench/README.md`). Two square roots and a division, each rounded
+    /// once: the same on every machine.
+    pub fn nearness(&self) -> Vec<f64> {
+        self.scores(|candidate| ((candidate.token + 1) as f64).sqrt().sqrt().recip())
+    }
 }
 
 /// Positions that are rows whatever the ratio: the prompt's last one and the question row, if they lie in documents.

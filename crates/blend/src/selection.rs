@@ -196,7 +196,12 @@ impl Selection {
             return;
         };
         let stage = probing.stages[probing.at];
-        let scores = probing.combine(stage.asker, &mass);
+        let attention = probing.combine(stage.asker, &mass);
+        let scores: Vec<f64> = attention
+            .iter()
+            .zip(&self.seen.nearness())
+            .map(|(a, n)| a * n)
+            .collect();
         probing.newest = rank::best(&scores, self.seen.chosen(), stage.share);
         probing.at += 1;
         let done = probing.at == probing.stages.len();
@@ -244,7 +249,7 @@ fn spend(field: &mut Field, scores: &[f64]) {
 }
 
 impl Probing {
-    /// The scores to choose by. A hop adds its own attention, normalised, to that of the question row.
+    /// The attention to choose by. A hop adds its own attention, normalised, to that of the question row.
     fn combine(&mut self, asker: Asker, mass: &[f64]) -> Vec<f64> {
         match asker {
             Asker::Question => {

@@ -65,6 +65,11 @@ pub async fn of_server(
         }
         None => None,
     };
+    if found.as_ref().is_some_and(Calibration::is_useless) {
+        let reason = "repairs bring this model's answers hardly closer to a full prefill";
+        anyhow::ensure!(gate != Gate::Refuse, "{reason}: blending is no use with it");
+        tracing::warn!("{reason}");
+    }
     let needed = found.map(|found| found.needed(blend.target).unwrap_or(Ratio::ONE));
     let quality = Quality { needed, gate };
     report(config, &quality)?;
