@@ -12,7 +12,7 @@ use medley_kv::{BlendOptions, KvGeometry, Position, Ratio};
 use medley_prompt::{Anchor, Body, CompletionInput, Composer, DocumentInput, PromptInput};
 use medley_shadow::{Outcome as Checked, Rate, Shadow};
 
-use crate::harness::{Ask, SECOND, SMALL, ask, loaded, with_words};
+use crate::harness::{Ask, SECOND, SMALL, ask, loaded, others, with_words};
 
 /// A way to be broken.
 #[derive(Clone, Copy, Debug)]
@@ -123,9 +123,11 @@ fn a_broken_rule_and_wrong_offsets_are_found() {
 }
 
 #[test]
-#[ignore = "a larger model on the CPU: minutes"]
-fn a_broken_rule_and_wrong_offsets_are_found_on_a_model_that_needs_much() {
-    tells_faults(SECOND, ComputeDevice::Cpu);
+#[ignore = "larger models on the CPU: many minutes"]
+fn a_broken_rule_and_wrong_offsets_are_found_on_larger_models() {
+    others()
+        .into_iter()
+        .for_each(|model| tells_faults(model, ComputeDevice::Cpu));
 }
 
 /// Pages of text, and what is asked of them.
@@ -195,7 +197,9 @@ fn the_shadow_check_sees_a_broken_rule_and_wrong_offsets() {
 }
 
 #[test]
-#[ignore = "a larger model on the CPU: minutes"]
-fn the_shadow_check_sees_a_broken_rule_and_wrong_offsets_on_a_model_that_needs_much() {
-    shadow_tells_faults(SECOND, ComputeDevice::Cpu);
+#[ignore = "larger models on the CPU: many minutes"]
+fn the_shadow_check_sees_a_broken_rule_and_wrong_offsets_on_larger_models() {
+    others()
+        .into_iter()
+        .for_each(|model| shadow_tells_faults(model, ComputeDevice::Cpu));
 }

@@ -10,13 +10,7 @@ use medley_kv::{BlendMode, PageId, Position, Segment, SlotId, Strategy, TokenId,
 
 use crate::calibration::{shadow_tells_faults, tells_faults};
 use crate::exactness::{exact, greedy};
-use crate::harness::{Ask, SMALL, ask, distance, document, fetched, live, loaded, model_on, text};
-
-/// Files of models beside the small one that are compared if they are there.
-const OTHERS: [&str; 2] = [
-    "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
-    "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-];
+use crate::harness::{Ask, SMALL, ask, distance, document, live, loaded, model_on, others, text};
 
 /// Two best tokens closer than this say nothing about who is right.
 const CLEAR: f64 = 0.1;
@@ -102,10 +96,8 @@ fn follows_the_cpu(model: &str, recorded: &str) {
 #[ignore = "needs a CUDA device"]
 fn the_device_chooses_the_cpu_s_tokens() {
     follows_the_cpu(SMALL, "smollm2-135m.json");
-    for model in OTHERS {
-        if fetched(SMALL).with_file_name(model).is_file() {
-            follows_the_cpu(model, "qwen2.5-coder-0.5b.json");
-        }
+    for model in others() {
+        follows_the_cpu(model, "qwen2.5-coder-0.5b.json");
     }
 }
 
@@ -254,10 +246,8 @@ fn prefill_has_the_same_bits_after_any_history() {
 #[test]
 #[ignore = "needs a CUDA device"]
 fn the_calibration_and_the_shadow_check_tell_faults() {
-    for model in [SMALL].into_iter().chain(OTHERS) {
-        if fetched(SMALL).with_file_name(model).is_file() {
-            tells_faults(model, ComputeDevice::Cuda(0));
-            shadow_tells_faults(model, ComputeDevice::Cuda(0));
-        }
+    for model in others().into_iter().chain([SMALL]) {
+        tells_faults(model, ComputeDevice::Cuda(0));
+        shadow_tells_faults(model, ComputeDevice::Cuda(0));
     }
 }

@@ -17,6 +17,15 @@ pub const SMALL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 /// File of a model of the other family.
 pub const SECOND: &str = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf";
 
+/// Files of models beside the small one, as far as they are there; `tests/run` fetches the first.
+pub fn others() -> Vec<&'static str> {
+    let there = |name: &&str| fetched(SMALL).with_file_name(name).is_file();
+    [SECOND, "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"]
+        .into_iter()
+        .filter(there)
+        .collect()
+}
+
 /// A file that `tests/run` fetches.
 ///
 /// # Panics
