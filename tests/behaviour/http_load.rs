@@ -1,5 +1,8 @@
 //! Many clients at once, some of which hang up.
 
+use std::time::Duration;
+
+use medley_bench::load::{Arrivals, Corpus, Options, Report, Traffic};
 use serde_json::{Value, json};
 
 use crate::harness::{Engines, Server, at_once};
@@ -96,4 +99,59 @@ fn on_the_small_model_too_streams_beside_others_that_hang_up_get_the_texts_that_
             assert_eq!(*text, expected, "client {i}");
         }
     }
+}
+
+/// A load of half a second on the server.
+fn load(server: &Server, arrivals: Arrivals, traffic: Traffic) -> Report {
+    let options = Options {
+        url: server.address.clone(),
+        model: None,
+        api_key: None,
+        arrivals,
+        duration: Duration::from_millis(500),
+        requests: Some(200),
+        corpus: Corpus::invented(20, 30, 1),
+        traffic,
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime
+        .block_on(medley_bench::load::run(options))
+        .expect("a load")
+}
+
+#[test]
+fn the_load_generator_counts_what_the_server_did() {
+    let server = Server::fake(&engines());
+    let traffic = Traffic {
+        max_tokens: 8,
+        stream: 0.5,
+        ..Traffic::default()
+    };
+    let report = load(&server, Arrivals::Closed { clients: 6 }, traffic);
+    server.settle();
+    assert!(report.done > 0 && report.done == report.requests, "{report}");
+    assert_eq!(
+        server.metric("medley_prompt_tokens_total") as u64,
+        report.prompt_tokens
+    );
+    assert!(0 < report.cached_tokens && report.cached_tokens < report.prompt_tokens);
+    let (first, whole) = (
+        report.time_to_first_token_ms.expect("streams"),
+        report.latency_ms.expect("answers"),
+    );
+    assert!(first.p50 <= whole.p99, "{report}");
+}
+
+#[test]
+fn arrivals_come_whatever_the_server_does_and_some_go_away() {
+    let server = Server::fake(&engines());
+    let traffic = Traffic {
+        max_tokens: 3000,
+        hang_up: 1.0,
+        ..Traffic::default()
+    };
+    let report = load(&server, Arrivals::Poisson { per_second: 100.0 }, traffic);
+    server.settle();
+    assert!((20..=90).contains(&report.requests), "{report}");
+    assert!(report.hung_up > 0 && report.failed.is_empty(), "{report}");
 }

@@ -3,7 +3,7 @@
 use clap::{Args, Command};
 
 use crate::{
-    measure::{EvalArgs, GpuArgs, TtftArgs},
+    measure::{EvalArgs, GpuArgs, LoadArgs, TtftArgs},
     settings::{Scope, with_flags},
 };
 
@@ -26,7 +26,8 @@ pub fn command() -> Command {
                 .subcommand_required(true)
                 .arg_required_else_help(true)
                 .subcommand(with_flags(ttft(), Scope::Model))
-                .subcommand(with_flags(gpu(), Scope::Model)),
+                .subcommand(with_flags(gpu(), Scope::Model))
+                .subcommand(load()),
         )
 }
 
@@ -52,6 +53,11 @@ fn ttft() -> Command {
 fn gpu() -> Command {
     GpuArgs::augment_args(Command::new("gpu"))
         .about("Measure an engine on a GPU, with random weights in the shape of Llama 3.1 8B")
+}
+
+fn load() -> Command {
+    LoadArgs::augment_args(Command::new("load"))
+        .about("Put load on any OpenAI server and report times, throughput and what its cache had")
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use anyhow::{Context, Result};
 use clap::{ArgMatches, FromArgMatches};
 
 use config::{LogFormat, ModelConfig, ServerConfig, model_dir};
-use measure::{EvalArgs, GpuArgs, TtftArgs};
+use measure::{EvalArgs, GpuArgs, LoadArgs, TtftArgs};
 use settings::{Environment, Layers, Misconfigured, Origin, Scope, given_flags};
 
 /// A configuration that can't be run (`EX_USAGE` of `sysexits.h`).
@@ -69,6 +69,9 @@ fn run(matches: &ArgMatches) -> Result<()> {
         }
         Some(("bench", matches)) => {
             let (what, matches) = matches.subcommand().context("a subcommand is missing")?;
+            if what == "load" {
+                return block_on(measure::bench_load(LoadArgs::from_arg_matches(matches)?));
+            }
             let config = model_config(&layers(matches, Scope::Model)?)?;
             match what {
                 "gpu" => block_on(measure::bench_gpu(GpuArgs::from_arg_matches(matches)?, config)),

@@ -6,7 +6,6 @@
 mod kind;
 mod peer;
 mod report;
-mod words;
 mod workload;
 
 use std::path::PathBuf;

@@ -5,8 +5,9 @@ use fastrand::Rng;
 use medley_kv::{Prompt, TokenId};
 use medley_prompt::{Body, CompletionInput, DocumentInput, PromptInput, Specials, Tokenizer};
 
-use super::{Kind, Options, words};
+use super::{Kind, Options};
 use crate::Subject;
+use crate::words;
 
 /// Stands in front of the documents, so that none of them follows its own anchor and is exact for free.
 const INSTRUCTIONS: &str = "Answer the question from the documents.";

@@ -1,6 +1,7 @@
 //! `medley eval` and `medley bench`: a model and an engine as the server has them, measured.
 
 mod eval;
+mod load;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use medley_bench::{
 use medley_kv::Ratio;
 
 pub use eval::{EvalArgs, eval};
+pub use load::{LoadArgs, bench_load};
 
 use crate::{
     config::ModelConfig,

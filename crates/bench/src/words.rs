@@ -9,7 +9,7 @@ const VOWELS: [&str; 7] = ["a", "e", "i", "o", "u", "ea", "ou"];
 const CODAS: [&str; 8] = ["", "", "l", "n", "r", "s", "nd", "st"];
 
 /// At least `words` words in sentences.
-pub(super) fn text(seed: u64, words: usize) -> String {
+pub(crate) fn text(seed: u64, words: usize) -> String {
     let mut rng = Rng::with_seed(seed);
     let mut text = String::new();
     let mut count = 0;
