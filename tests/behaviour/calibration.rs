@@ -8,7 +8,7 @@ use medley_bench::{
     Subject,
     calibration::{Calibration, Target, levels},
 };
-use medley_kv::{BlendOptions, KvGeometry, Position, Ratio};
+use medley_kv::{BlendOptions, KvGeometry, PageId, Position, Ratio};
 use medley_prompt::{Anchor, Body, CompletionInput, Composer, DocumentInput, PromptInput};
 use medley_shadow::{Outcome as Checked, Rate, Shadow};
 
@@ -42,6 +42,10 @@ impl Backend for Faulty {
 
     fn pages(&self) -> usize {
         self.inner.pages()
+    }
+
+    fn copy_pages(&mut self, pairs: &[(PageId, PageId)]) -> Result<(), BackendError> {
+        self.inner.copy_pages(pairs)
     }
 
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {

@@ -3,9 +3,11 @@
 //! Modules are named by the behaviour that they pin down. Tests on the fake backend see every wrong mask, offset
 //! or stale page as a changed text, because its logits are a function of every visible slot.
 
+mod adjustments;
 mod arrows;
 mod background;
 mod calibration;
+mod choices;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod exactness;
@@ -15,6 +17,7 @@ mod http_load;
 mod http_reuse;
 mod lifecycle;
 mod pieces;
+mod prompt_logprobs;
 mod ratio;
 mod real_model;
 mod real_text;

@@ -1,6 +1,6 @@
 //! Batches of rows and what comes back.
 
-use medley_kv::{Position, SlotId, TokenId};
+use medley_kv::{PageId, Position, SlotId, TokenId};
 
 use crate::{BackendError, Draw, Part, PartKind};
 
@@ -144,6 +144,23 @@ pub struct Outcome {
     pub scores: Vec<Scores>,
     /// Squared distance over all key/value heads, for each of [`Batch::deviations`].
     pub deviations: Vec<f32>,
+}
+
+/// Checks pages that are to be copied in a pool of this size.
+pub fn check_copies(pairs: &[(PageId, PageId)], pages: usize) -> Result<(), BackendError> {
+    let fail = |message: String| Err(BackendError::Invalid(message));
+    let mut written = std::collections::HashSet::new();
+    if let Some((_, to)) = pairs.iter().find(|(_, to)| !written.insert(*to)) {
+        return fail(format!("page {} is copied to twice", to.0));
+    }
+    if let Some((from, _)) = pairs.iter().find(|(from, _)| written.contains(from)) {
+        return fail(format!("page {} is both read and written", from.0));
+    }
+    let mut ids = pairs.iter().flat_map(|&(from, to)| [from, to]);
+    match ids.find(|id| id.0 as usize >= pages) {
+        Some(id) => fail(format!("page {} of {pages}", id.0)),
+        None => Ok(()),
+    }
 }
 
 impl Batch {

@@ -33,7 +33,7 @@ mod tests;
 pub use config::FakeConfig;
 pub use control::{FakeControl, RowCounts};
 
-use medley_kv::KvGeometry;
+use medley_kv::{KvGeometry, PageId};
 
 use crate::{Backend, BackendError, Batch, Depth, Deviation, Outcome, Probe, Scores, Sequence};
 use fold::SequenceRows;
@@ -204,6 +204,15 @@ impl Backend for FakeBackend {
 
     fn pages(&self) -> usize {
         self.config.pages
+    }
+
+    fn copy_pages(&mut self, pairs: &[(PageId, PageId)]) -> Result<(), BackendError> {
+        self.control.begin_copies(pairs.len())?;
+        crate::check_copies(pairs, self.config.pages)?;
+        pairs
+            .iter()
+            .for_each(|&(from, to)| self.slots.copy_page(from, to));
+        Ok(())
     }
 
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {

@@ -15,11 +15,13 @@ mod draw;
 pub mod fake;
 mod part;
 
-pub use batch::{ANY_LENGTH, Batch, Depth, Deviation, Outcome, Probe, ProbeRow, Row, Scores, Sequence};
+pub use batch::{
+    ANY_LENGTH, Batch, Depth, Deviation, Outcome, Probe, ProbeRow, Row, Scores, Sequence, check_copies,
+};
 pub use draw::{Draw, draw, most_likely};
 pub use part::{Mask, Part, PartKind};
 
-use medley_kv::KvGeometry;
+use medley_kv::{KvGeometry, PageId};
 
 /// A call that could not be completed. The pages that its rows were to fill hold nothing of use; all others are
 /// untouched.
@@ -46,6 +48,10 @@ pub trait Backend: Send {
 
     /// Pages in the pool. Pages are handed out by the caller; the backend only reads and writes them.
     fn pages(&self) -> usize;
+
+    /// Copies whole pages, each from the first to the second of its pair, before anything that is run later. No page is
+    /// written twice or both read and written.
+    fn copy_pages(&mut self, pairs: &[(PageId, PageId)]) -> Result<(), BackendError>;
 
     /// Runs the batch to its end.
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError>;

@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use medley_generate::{Capture, Event, Generate, GenerateError, Priority, Request, Sampling, SubmitError};
+use medley_generate::{
+    Adjustments, Capture, Event, Generate, GenerateError, Priority, Request, Sampling, SubmitError,
+};
 use medley_kv::{BlendOptions, Prompt, Report, TokenId};
 
 /// What a request gave.
@@ -52,7 +54,7 @@ impl Run {
         let (mut tokens, mut logits, mut at) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(event) = events.recv().await {
             match event {
-                Event::Planned(_) => {}
+                Event::Planned(_) | Event::Prompt(_) => {}
                 Event::Token(token) => {
                     at.push(start.elapsed());
                     tokens.push(token.token);
@@ -97,12 +99,15 @@ pub(crate) fn greedy(
         blend,
         cache_salt: None,
         sampling: greedily(),
+        adjustments: Adjustments::default(),
         max_tokens,
         stop: Vec::new(),
         stop_tokens,
         logprobs: None,
+        prompt_logprobs: None,
         capture: Capture::default(),
         priority: Priority::Normal,
+        precedence: 0,
         witness: None,
     }
 }

@@ -7,8 +7,10 @@ use std::time::Instant;
 
 use medley_backend::{Backend, BackendError, Batch, Outcome};
 use medley_engine::{Engine, EngineConfig};
-use medley_generate::{Capture, Event, Generate, Priority, Request, Sampling, TokenText};
-use medley_kv::{BlendMode, BlendOptions, KvDtype, KvGeometry, Namespace, Prompt, Segment, Source, TokenId};
+use medley_generate::{Adjustments, Capture, Event, Generate, Priority, Request, Sampling, TokenText};
+use medley_kv::{
+    BlendMode, BlendOptions, KvDtype, KvGeometry, Namespace, PageId, Prompt, Segment, Source, TokenId,
+};
 
 /// Computes nothing, and counts how long that takes.
 struct Nothing(Arc<AtomicU64>);
@@ -29,6 +31,10 @@ impl Backend for Nothing {
 
     fn pages(&self) -> usize {
         100_000
+    }
+
+    fn copy_pages(&mut self, _: &[(PageId, PageId)]) -> Result<(), BackendError> {
+        Ok(())
     }
 
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
@@ -94,12 +100,15 @@ async fn main() {
             temperature: 0.0,
             ..Sampling::default()
         },
+        adjustments: Adjustments::default(),
         max_tokens: steps,
         stop: Vec::new(),
         stop_tokens: [].into(),
         logprobs: None,
+        prompt_logprobs: None,
         capture: Capture::default(),
         priority: Priority::Normal,
+        precedence: 0,
         witness: None,
     };
     let events = engine

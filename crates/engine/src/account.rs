@@ -9,6 +9,7 @@ use medley_kv::{
 };
 
 /// Collects what the report needs while the request runs.
+#[derive(Clone)]
 pub(crate) struct Account {
     pub plan: Plan,
     pub reason: Option<String>,
@@ -27,6 +28,7 @@ pub(crate) struct Account {
 }
 
 /// One document of the prompt.
+#[derive(Clone)]
 pub(crate) struct DocumentAccount {
     pub name: Option<String>,
     pub key: DocumentKey,
@@ -63,6 +65,20 @@ impl Account {
             documents,
             timing,
             mark,
+        }
+    }
+
+    /// The account of a further choice of the prompt: a plain prefill is an exact prefix to it but for the last token. A
+    /// blended prompt is accounted for as it was run.
+    pub(crate) fn of_branch(&self) -> Self {
+        let exact_prefix = match self.plan {
+            Plan::Blended => self.exact_prefix,
+            _ => self.prompt_len - 1,
+        };
+        Self {
+            exact_prefix,
+            mark: Instant::now(),
+            ..self.clone()
         }
     }
 

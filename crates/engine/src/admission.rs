@@ -3,14 +3,18 @@
 //! **Invariant:** a request is admitted with all its pages or stays in the queue with none, so running requests
 //! can't block each other.
 
-use std::{collections::HashSet, sync::Arc, time::Instant};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Weak},
+    time::Instant,
+};
 
 use medley_blend::{Layout, Rule};
 use medley_generate::{Priority, Request};
 use medley_kv::{
     BlendMode, Document, DocumentKey, Namespace, PAGE_TOKENS, Plan, Source, Strategy, pages_for,
 };
-use medley_store::{DocumentLease, Miss, Residency};
+use medley_store::{DocumentLease, Miss, Page, Residency};
 
 use crate::{
     EngineConfig,
@@ -19,6 +23,8 @@ use crate::{
     events::Events,
     holdings::{Holdings, Occurrence},
     sequence::Sequence,
+    stem::branch_pages,
+    trunk::{Group, Prompted},
     voice::Voice,
 };
 
@@ -27,7 +33,12 @@ pub(crate) struct Queued {
     pub request: Request,
     pub events: Events,
     pub submitted: Instant,
+    /// Those of the same prompt that came together with it, if any did.
+    pub group: Option<Arc<Group>>,
 }
+
+/// Why a prompt whose log-probabilities are asked for is not blended.
+const EVERY_ROW: &str = "log-probabilities of the prompt need all its rows in a plain prefill";
 
 /// What a request will need at most, known from the request alone.
 pub(crate) struct Need {
@@ -49,6 +60,9 @@ impl Need {
         let documents = layout.lead().len < request.prompt.len() as u32;
         let (plan, reason) = match (request.blend.mode, &config.unsupported) {
             (BlendMode::Off, _) => (Plan::Off, None),
+            (BlendMode::Auto, None) if documents && request.prompt_logprobs.is_some() => {
+                (Plan::Exact, Some(EVERY_ROW.to_owned()))
+            }
             (BlendMode::Auto, Some(reason)) if documents => (Plan::Unsupported, Some(reason.clone())),
             (BlendMode::Auto, _) if documents => (Plan::Blended, None),
             _ => (Plan::Exact, None),
@@ -98,6 +112,15 @@ impl Need {
         pages_for(last.max(compare))
     }
 
+    /// Pages of a further choice of the prompt at most.
+    pub(crate) fn branch_pages(&self) -> usize {
+        match self.plan {
+            // How many rows the final pass will have is not known yet: at worst they end with a page.
+            Plan::Blended => branch_pages(PAGE_TOKENS, self.generated),
+            _ => branch_pages(self.layout.len(), self.generated),
+        }
+    }
+
     /// Pages if nothing at all is resident.
     pub(crate) fn pages_at_most(&self, request: &Request) -> usize {
         let documents = request
@@ -142,6 +165,16 @@ pub(crate) enum Room {
     Evicting,
 }
 
+impl Room {
+    /// Takes so many pages, or none.
+    pub(crate) fn pages(self, residency: &mut Residency, count: usize) -> Option<Vec<Page>> {
+        match self {
+            Self::Free => residency.pool().take(count),
+            Self::Evicting => residency.reserve(count),
+        }
+    }
+}
+
 /// Admits a request or gives it back untouched. `computing` tells whether a document is already in computation. A
 /// background request is given back too if a document is missing, and its look-ups don't count.
 #[expect(clippy::result_large_err, reason = "the request is given back")]
@@ -180,7 +213,7 @@ pub(crate) fn admit(
     };
     let shared = match need.plan {
         Plan::Off => Vec::new(),
-        _ if background => Vec::new(),
+        _ if background || request.prompt_logprobs.is_some() => Vec::new(),
         _ => residency.prefix(&namespace, &tokens[..prefix_tokens]),
     };
     let started = || {
@@ -193,11 +226,7 @@ pub(crate) fn admit(
         .map(|(d, _)| Computation::pages_needed(&d.anchor, &d.tokens))
         .sum();
     let private = need.prefix_pages() - shared.len() + need.overlay_pages();
-    let reserved = match room {
-        Room::Free => residency.pool().take(private + computed),
-        Room::Evicting => residency.reserve(private + computed),
-    };
-    let Some(mut pages) = reserved else {
+    let Some(mut pages) = room.pages(residency, private + computed) else {
         return Err(queued);
     };
     let mut take = |n: usize| pages.drain(..n).collect::<Vec<_>>();
@@ -249,7 +278,15 @@ pub(crate) fn admit(
     }
     let voice = Voice::new(request, need.generated, text.clone(), queued.events);
     let holdings = Holdings::new(shared, own, occurrences, overlay);
-    let sequence = Sequence::new(tokens, need.layout, namespace, holdings, awaited, account, voice);
+    let prompted = Prompted {
+        tokens: tokens.into(),
+        layout: Arc::new(need.layout),
+        namespace,
+        account,
+        repaired: Arc::new([]),
+    };
+    let group = queued.group.as_ref().map_or_else(Weak::new, Arc::downgrade);
+    let sequence = Sequence::new(prompted, holdings, awaited, voice, group);
     Ok(Admitted {
         sequence,
         computations,

@@ -105,11 +105,6 @@ impl Computation {
     pub(crate) fn into_pages(self) -> Vec<Page> {
         self.pages
     }
-
-    /// Pages held.
-    pub(crate) fn held(&self) -> usize {
-        self.anchor_pages.len() + self.pages.len()
-    }
 }
 
 /// The ids of owned pages.

@@ -37,6 +37,8 @@ pub(crate) struct Chunk {
     pub pass_rows: usize,
     pub rows: Vec<ChunkRow>,
     pub depth: Depth,
+    /// Rows from the first on whose logits are wanted because a token of the prompt comes next.
+    pub scored: usize,
     /// What is wanted of the last row.
     pub wanted: Option<Wanted>,
     pub probe: Vec<ProbeRow>,
@@ -46,6 +48,8 @@ pub(crate) struct Chunk {
 /// What a chunk brought.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
+    /// All logits of every scored row.
+    pub scored: Vec<Vec<f32>>,
     pub following: Option<Following>,
     pub scores: Option<Scores>,
     pub deviations: Vec<f32>,
@@ -60,6 +64,7 @@ pub(crate) struct Assembly<Owner> {
 struct Share<Owner> {
     owner: Owner,
     rows: usize,
+    scored: usize,
     wanted: Option<Wanted>,
     probe: bool,
     deviations: usize,
@@ -84,6 +89,7 @@ impl<Owner> Assembly<Owner> {
         self.owners.push(Share {
             owner,
             rows: chunk.rows.len(),
+            scored: chunk.scored,
             wanted: chunk.wanted,
             probe: !chunk.probe.is_empty(),
             deviations: chunk.deviations.len(),
@@ -100,6 +106,7 @@ impl<Owner> Assembly<Owner> {
         };
         self.batch.rows.extend(chunk.rows.into_iter().map(row));
         let last = self.batch.rows.len() - 1;
+        self.batch.logits.extend(first..first + chunk.scored);
         match chunk.wanted {
             Some(Wanted::Logits) => self.batch.logits.push(last),
             Some(Wanted::Token(draw)) => self.batch.draws.push(Draw { row: last, ..draw }),
@@ -130,14 +137,15 @@ impl<Owner> Assembly<Owner> {
 
     /// Deals the outcome out: owner, rows that ran, results.
     pub(crate) fn deal(self, outcome: Outcome) -> Vec<(Owner, usize, Results)> {
-        let mut logits = outcome.logits.into_iter().map(Following::Logits);
+        let mut logits = outcome.logits.into_iter();
         let mut drawn = outcome.drawn.into_iter().map(Following::Token);
         let mut scores = outcome.scores.into_iter();
         let mut deviations = outcome.deviations.into_iter();
         let deal = |share: Share<Owner>| {
             let results = Results {
+                scored: logits.by_ref().take(share.scored).collect(),
                 following: share.wanted.and_then(|wanted| match wanted {
-                    Wanted::Logits => logits.next(),
+                    Wanted::Logits => logits.next().map(Following::Logits),
                     Wanted::Token(_) => drawn.next(),
                 }),
                 scores: share.probe.then(|| scores.next()).flatten(),

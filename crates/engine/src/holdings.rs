@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use medley_backend::{Mask, Part, PartKind};
-use medley_kv::{PageId, Position, SlotId, Span};
+use medley_kv::{PAGE_TOKENS, PageId, Position, SlotId, Span};
 use medley_store::{DocumentLease, Page, PrefixLease};
 
-use crate::canonical::ids;
+use crate::stem::{Last, Stem};
 
 /// A document where it stands in the prompt.
+#[derive(Clone)]
 pub(crate) struct Occurrence {
     pub span: Span,
     /// Length of the anchor: where the document's keys are rotated from.
@@ -23,12 +24,15 @@ pub(crate) struct Occurrence {
 /// Pages and leases of one sequence.
 pub(crate) struct Holdings {
     shared: Vec<PrefixLease>,
+    /// Pages behind the leased ones that other choices of the prompt hold too.
+    common: Vec<Arc<Page>>,
     own: Vec<Page>,
     prefix_pages: Arc<[PageId]>,
     /// Tokens that the exact prefix holds.
     pub prefix_len: usize,
     pub documents: Vec<Occurrence>,
-    overlay: Vec<Page>,
+    /// Its first pages may be held by other choices too.
+    overlay: Vec<Arc<Page>>,
     overlay_pages: Arc<[PageId]>,
     /// Position of every overlay slot in use.
     pub overlay_positions: Vec<Position>,
@@ -42,25 +46,83 @@ impl Holdings {
         documents: Vec<Occurrence>,
         overlay: Vec<Page>,
     ) -> Self {
-        let prefix_len = shared.len() * medley_kv::PAGE_TOKENS;
-        let overlay_pages = ids(&overlay);
-        let mut holdings = Self {
+        let stem = Stem {
+            prefix_len: shared.len() * PAGE_TOKENS,
             shared,
+            common: Vec::new(),
+            documents,
+            overlay: Vec::new(),
+        };
+        Self::on(stem, own, overlay)
+    }
+
+    /// A sequence that continues `stem` on pages of its own.
+    pub(crate) fn on(stem: Stem, own: Vec<Page>, overlay: Vec<Page>) -> Self {
+        let overlay = stem.overlay.into_iter().chain(overlay.into_iter().map(Arc::new));
+        let mut holdings = Self {
+            shared: stem.shared,
+            common: stem.common,
             own,
             prefix_pages: Arc::new([]),
-            prefix_len,
-            documents,
-            overlay,
-            overlay_pages,
+            prefix_len: stem.prefix_len,
+            documents: stem.documents,
+            overlay: overlay.collect(),
+            overlay_pages: Arc::new([]),
             overlay_positions: Vec::new(),
         };
         holdings.list_prefix();
+        holdings.list_overlay();
         holdings
     }
 
     fn list_prefix(&mut self) {
         let shared = self.shared.iter().map(PrefixLease::page);
-        self.prefix_pages = shared.chain(self.own.iter().map(Page::id)).collect();
+        let common = self.common.iter().map(|page| page.id());
+        let own = self.own.iter().map(Page::id);
+        self.prefix_pages = shared.chain(common).chain(own).collect();
+    }
+
+    fn list_overlay(&mut self) {
+        self.overlay_pages = self.overlay.iter().map(|page| page.id()).collect();
+    }
+
+    /// What other choices share of a prompt whose last row has run in the prefix, and the page of that row.
+    pub(crate) fn stem_of_prefix(&mut self) -> (Stem, Last) {
+        let len = self.prefix_len - 1;
+        let full = len / PAGE_TOKENS;
+        let last = match self.shared.get(full) {
+            Some(lease) => Last::Leased(lease.clone()),
+            None => Last::Common(self.give_common(1).remove(0)),
+        };
+        let stem = Stem {
+            shared: self.shared[..full].to_vec(),
+            common: Vec::new(),
+            documents: self.documents.clone(),
+            overlay: Vec::new(),
+            prefix_len: len,
+        };
+        (stem, last)
+    }
+
+    /// The same of a prompt whose last row has run in the overlay, as its slot `rows - 1`.
+    pub(crate) fn stem_of_overlay(&mut self, rows: usize) -> (Stem, Last) {
+        let full = (rows - 1) / PAGE_TOKENS;
+        let common = self.give_common(self.own.len());
+        let stem = Stem {
+            shared: self.shared.clone(),
+            common,
+            documents: self.documents.clone(),
+            overlay: self.overlay[..full].to_vec(),
+            prefix_len: self.prefix_len,
+        };
+        (stem, Last::Common(self.overlay[full].clone()))
+    }
+
+    /// Lets others hold the first `count` of the prefix's own pages too.
+    fn give_common(&mut self, count: usize) -> Vec<Arc<Page>> {
+        let given: Vec<_> = self.own.drain(..count).map(Arc::new).collect();
+        self.common.extend(given.iter().cloned());
+        given
     }
 
     /// Slot of the prefix's token at `position`.
@@ -128,6 +190,10 @@ impl Holdings {
         if count <= self.shared.len() {
             return;
         }
+        debug_assert!(
+            self.common.is_empty(),
+            "a prefix is published before it is shared"
+        );
         let fresh = self.own.drain(..count - self.shared.len()).collect();
         self.shared = publish(&self.shared, fresh);
         self.list_prefix();
@@ -138,13 +204,8 @@ impl Holdings {
         let pages = medley_kv::pages_for(slots);
         if pages < self.overlay.len() {
             self.overlay.truncate(pages);
-            self.overlay_pages = ids(&self.overlay);
+            self.list_overlay();
         }
-    }
-
-    /// Private pages held.
-    pub(crate) fn private_pages(&self) -> usize {
-        self.own.len() + self.overlay.len()
     }
 
     /// Leases held.

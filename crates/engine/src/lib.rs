@@ -13,6 +13,7 @@
 //! The engine knows no HTTP, no tokenizer (only the bytes of tokens) and no tensors.
 
 mod account;
+mod adjust;
 mod admission;
 mod canonical;
 mod chunk;
@@ -23,7 +24,10 @@ mod pass;
 mod sampler;
 mod sequence;
 mod shared;
+mod siblings;
+mod stem;
 mod text;
+mod trunk;
 mod voice;
 mod worker;
 
@@ -44,6 +48,7 @@ use crate::{
     admission::{Need, Queued},
     events::{Events, Place},
     shared::Shared,
+    trunk::Group,
     worker::Worker,
 };
 
@@ -112,13 +117,14 @@ impl Engine {
     }
 
     /// Sends a request that has its place in the queue. If the task is gone, the stream ends at once.
-    fn queue(&self, request: Request, place: Place) -> EventStream {
+    fn queue(&self, request: Request, place: Place, group: Option<Arc<Group>>) -> EventStream {
         let (sender, stream) = mpsc::unbounded_channel();
         let priority = request.priority;
         let queued = Queued {
             request,
             events: Events::new(sender, place),
             submitted: Instant::now(),
+            group,
         };
         if self.inbox.send(queued).is_err() {
             self.shared.arrived(priority);
@@ -199,8 +205,11 @@ impl Generate for Engine {
         requests.iter().try_for_each(|request| self.check(request))?;
         let priorities: Vec<_> = requests.iter().map(|request| request.priority).collect();
         let places = self.shared.enqueue(&priorities)?;
-        let pairs = requests.into_iter().zip(places);
-        Ok(pairs.map(|(request, place)| self.queue(request, place)).collect())
+        let groups = siblings::groups(&requests);
+        let queued = requests.into_iter().zip(places).zip(groups);
+        Ok(queued
+            .map(|((request, place), group)| self.queue(request, place, group))
+            .collect())
     }
 
     fn model(&self) -> &ModelCard {

@@ -84,6 +84,13 @@ impl Pass {
         Self::new(rows, hidden, Purpose::Repair)
     }
 
+    /// The final pass up to its last row, which is run again.
+    pub(crate) fn repeat_last(rows: Vec<Position>, hidden: Vec<Position>) -> Self {
+        let mut pass = Self::repair(rows, hidden);
+        pass.done = pass.rows.len().saturating_sub(1);
+        pass
+    }
+
     fn new(rows: Vec<Position>, hidden: Vec<Position>, purpose: Purpose) -> Self {
         debug_assert!(rows.is_sorted() && hidden.is_sorted());
         Self {

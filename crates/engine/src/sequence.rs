@@ -7,6 +7,8 @@
 //! **Invariant:** all pages that the sequence will ever need are reserved before it exists, so it never waits for
 //! memory and is never preempted.
 
+use std::sync::{Arc, Weak};
+
 use medley_backend::{ANY_LENGTH, Depth};
 use medley_blend::{Layout, Repairs, Selection};
 use medley_generate::{FinishReason, GenerateError, Priority};
@@ -18,6 +20,8 @@ use crate::{
     chunk::{Chunk, ChunkRow, Following, Results},
     holdings::Holdings,
     pass::Pass,
+    stem::Cut,
+    trunk::{Branch, Forked, Group, Prompted, Trunk},
     voice::{Next, Voice},
 };
 
@@ -37,17 +41,25 @@ enum Phase {
     Ended,
 }
 
-/// An admitted request.
+/// An admitted request, and until its prompt has run the further choices of that prompt.
 pub(crate) struct Sequence {
-    tokens: Vec<TokenId>,
-    layout: Layout,
+    tokens: Arc<[TokenId]>,
+    layout: Arc<Layout>,
     namespace: Namespace,
     holdings: Holdings,
     /// Documents in computation, by index in the prompt.
     awaited: Vec<(usize, DocumentKey)>,
     account: Account,
     voice: Voice,
-    repaired: Vec<Position>,
+    /// Further choices, which begin when the prompt has run.
+    branches: Vec<Branch>,
+    /// Those that have begun and are not taken yet.
+    forked: Vec<Forked>,
+    /// Who of the same prompt may still come; nobody once it has run.
+    group: Weak<Group>,
+    /// Whether the plan was said.
+    planned: bool,
+    repaired: Arc<[Position]>,
     /// Generated tokens that have been fed.
     fed: usize,
     phase: Phase,
@@ -56,43 +68,96 @@ pub(crate) struct Sequence {
 impl Sequence {
     /// A sequence that begins with its prefix. `awaited` are the documents that are not there yet.
     pub(crate) fn new(
-        tokens: Vec<TokenId>,
-        layout: Layout,
-        namespace: Namespace,
+        prompted: Prompted,
         holdings: Holdings,
         awaited: Vec<(usize, DocumentKey)>,
-        account: Account,
         voice: Voice,
+        group: Weak<Group>,
     ) -> Self {
-        let blended = account.plan == Plan::Blended;
+        let blended = prompted.account.plan == Plan::Blended;
         let end = if blended {
-            layout.lead().len as usize
+            prompted.layout.lead().len as usize
         } else {
-            tokens.len()
+            prompted.tokens.len()
         };
+        let mut sequence = Self::of(prompted, holdings, voice, Phase::Prefix { end });
+        (sequence.awaited, sequence.group) = (awaited, group);
         if !blended {
-            voice.planned(account.report(&[]));
+            sequence.say_plan();
         }
-        let (repaired, phase) = (Vec::new(), Phase::Prefix { end });
-        let mut sequence = Self {
-            tokens,
-            layout,
-            namespace,
-            holdings,
-            awaited,
-            account,
-            voice,
-            repaired,
-            fed: 0,
-            phase,
-        };
         sequence.settle_prefix();
         sequence
     }
 
-    /// Whether nobody listens any more.
-    pub(crate) fn abandoned(&self) -> bool {
-        self.voice.abandoned()
+    /// A sequence whose prompt has run but for its last row, in a final pass over `rows` if it was blended.
+    pub(crate) fn behind(prompted: Prompted, rows: Vec<Position>, holdings: Holdings, voice: Voice) -> Self {
+        let phase = match prompted.account.plan {
+            Plan::Blended => Phase::Repair {
+                pass: Pass::repeat_last(rows, prompted.repaired.to_vec()),
+            },
+            _ => Phase::Prefix {
+                end: prompted.tokens.len(),
+            },
+        };
+        let mut sequence = Self::of(prompted, holdings, voice, phase);
+        sequence.say_plan();
+        sequence
+    }
+
+    fn of(prompted: Prompted, holdings: Holdings, voice: Voice, phase: Phase) -> Self {
+        Self {
+            tokens: prompted.tokens,
+            layout: prompted.layout,
+            namespace: prompted.namespace,
+            holdings,
+            awaited: Vec::new(),
+            account: prompted.account,
+            voice,
+            branches: Vec::new(),
+            forked: Vec::new(),
+            group: Weak::new(),
+            planned: false,
+            repaired: prompted.repaired,
+            fed: 0,
+            phase,
+        }
+    }
+
+    /// Choices that the sequence answers.
+    pub(crate) fn choices(&self) -> usize {
+        1 + self.branches.len()
+    }
+
+    /// Lets go of choices that nobody listens to; whether any is left. Another choice takes over a prompt whose first one
+    /// is gone.
+    pub(crate) fn keep_listeners(&mut self) -> bool {
+        self.branches.retain(|branch| !branch.voice.abandoned());
+        if !self.voice.abandoned() {
+            return true;
+        }
+        if self.branches.is_empty() {
+            return false;
+        }
+        self.voice = self.branches.remove(0).voice;
+        if self.planned {
+            self.say_plan();
+        }
+        true
+    }
+
+    /// Whether further choices of `group` can join: they are of this prompt, and it has not run yet.
+    pub(crate) fn takes(&self, group: &Arc<Group>) -> bool {
+        !self.ended() && std::ptr::eq(self.group.as_ptr(), Arc::as_ptr(group))
+    }
+
+    /// A further choice of the prompt.
+    pub(crate) fn join(&mut self, branch: Branch) {
+        self.branches.push(branch);
+    }
+
+    /// Choices that have begun since the last time.
+    pub(crate) fn take_forked(&mut self) -> Vec<Forked> {
+        std::mem::take(&mut self.forked)
     }
 
     /// Whether the sequence has nothing more to run.
@@ -122,8 +187,21 @@ impl Sequence {
 
     /// Ends the sequence without an answer.
     pub(crate) fn fail(&mut self, error: GenerateError) {
+        for branch in self.branches.drain(..) {
+            branch.voice.fail(error.clone());
+        }
         self.voice.fail(error);
         self.phase = Phase::Ended;
+    }
+
+    /// Whether rows of the prompt are run for their log-probabilities.
+    pub(crate) fn scores(&self) -> bool {
+        matches!(self.phase, Phase::Prefix { .. }) && self.voice.scores_prompt()
+    }
+
+    fn say_plan(&mut self) {
+        self.planned = true;
+        self.voice.planned(self.account.report(&self.repaired));
     }
 
     /// Rows that can run now, as there is room.
@@ -150,11 +228,16 @@ impl Sequence {
         let rows: Vec<_> = (self.holdings.prefix_len..end).map(row).collect();
         let parts = self.holdings.parts(end, &[], &[]).into_iter().take(1).collect();
         let last = self.account.plan != Plan::Blended && end == self.tokens.len();
+        let scored = match self.voice.scores_prompt() {
+            true => end.min(self.tokens.len() - 1) - self.holdings.prefix_len,
+            false => 0,
+        };
         (!rows.is_empty()).then(|| Chunk {
             parts,
             pass_rows: ANY_LENGTH,
             rows,
             depth: Depth::Full,
+            scored,
             wanted: last.then(|| self.voice.wanted()),
             ..Chunk::default()
         })
@@ -191,6 +274,7 @@ impl Sequence {
 
     /// Takes what `rows` rows of the last offer brought.
     pub(crate) fn accept(&mut self, rows: usize, mut results: Results, residency: &mut Residency) {
+        self.say_scores(std::mem::take(&mut results.scored));
         match &mut self.phase {
             Phase::Prefix { end } => {
                 self.holdings.prefix_len += rows;
@@ -219,6 +303,18 @@ impl Sequence {
             }
             Phase::Documents | Phase::Ended => {}
         }
+    }
+
+    /// Says the log-probabilities of prompt tokens behind the rows whose logits these are, the next of the prefix.
+    fn say_scores(&self, logits: Vec<Vec<f32>>) {
+        if !self.scores() {
+            return;
+        }
+        let done = self.holdings.prefix_len;
+        let first = (done == 0).then(|| self.tokens[0]);
+        let next = self.tokens[done + 1..].iter().copied();
+        let scored: Vec<_> = next.zip(logits).collect();
+        self.voice.score(first, &scored);
     }
 
     /// Full pages of prompt tokens become shared; what decoding writes never does, nor what runs in the background.
@@ -305,14 +401,14 @@ impl Sequence {
 
     fn repair(&mut self, repairs: &Repairs) {
         self.account.timing.probe = self.account.lap();
-        self.repaired = repairs.positions().to_vec();
+        self.repaired = repairs.positions().into();
         let rows = self.rows_with(&self.repaired);
         self.account.rows += rows.len();
-        self.voice.planned(self.account.report(&self.repaired));
+        self.say_plan();
         // Room for what decoding adds was reserved on top of the largest pass; keep just what is left to fill.
         self.holdings.shrink_overlay(rows.len() + self.voice.left());
         self.phase = Phase::Repair {
-            pass: Pass::repair(rows, self.repaired.clone()),
+            pass: Pass::repair(rows, self.repaired.to_vec()),
         };
     }
 
@@ -361,10 +457,33 @@ impl Sequence {
         let Some(following) = following else { return };
         if self.fed == 0 && !self.decoding() {
             self.account.timing.prefill += self.account.lap();
+            self.fork();
         }
         match self.voice.say(following) {
             Next::Feed(token) => self.phase = Phase::Decode { next: token },
             Next::End(reason) => self.end(reason),
+        }
+    }
+
+    /// The prompt has run: further choices begin, those that wait will.
+    fn fork(&mut self) {
+        let waiting = std::mem::take(&mut self.group).upgrade();
+        if self.branches.is_empty() && waiting.is_none() {
+            return;
+        }
+        let rows = self.holdings.overlay_positions.clone();
+        let cut = Cut::behind(&mut self.holdings, rows.len());
+        let prompted = Prompted {
+            tokens: self.tokens.clone(),
+            layout: self.layout.clone(),
+            namespace: self.namespace,
+            account: self.account.clone(),
+            repaired: self.repaired.clone(),
+        };
+        let trunk = Arc::new(Trunk::new(prompted, rows, cut));
+        self.forked = self.branches.drain(..).map(|branch| trunk.fork(branch)).collect();
+        if let Some(group) = waiting {
+            group.keep(trunk);
         }
     }
 

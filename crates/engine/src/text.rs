@@ -1,7 +1,7 @@
 //! From token bytes to text that can be sent: whole UTF-8 characters, and never a part of a stop string.
 //!
 //! **Invariant:** the concatenation of all texts that come out is the decoded byte stream up to the first
-//! occurrence of a stop string, however the bytes were split into tokens.
+//! occurrence of a stop string that is not passed over, however the bytes were split into tokens.
 
 /// What a token made certain.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(crate) struct TextStream {
     bytes: Vec<u8>,
     /// Text that may be the beginning of a stop string.
     held: String,
+    /// Bytes of `held` in which no stop string ends.
+    passed: usize,
 }
 
 impl TextStream {
@@ -29,6 +31,7 @@ impl TextStream {
             stops,
             bytes: Vec::new(),
             held: String::new(),
+            passed: 0,
         }
     }
 
@@ -37,10 +40,7 @@ impl TextStream {
         self.bytes.extend_from_slice(bytes);
         self.decode();
         // The first one to be complete, as if bytes came one by one: the earliest end, then the earliest start.
-        let ends = self
-            .stops
-            .iter()
-            .filter_map(|s| self.held.find(s.as_str()).map(|at| (at + s.len(), at)));
+        let ends = self.stops.iter().filter_map(|stop| self.end_of(stop));
         if let Some((_, at)) = ends.min() {
             self.held.truncate(at);
             return Pushed {
@@ -48,13 +48,36 @@ impl TextStream {
                 stopped: true,
             };
         }
+        self.release()
+    }
+
+    /// The same, passing over stop strings that end in these bytes. They may begin in them.
+    pub(crate) fn push_through(&mut self, bytes: &[u8]) -> Pushed {
+        self.bytes.extend_from_slice(bytes);
+        self.decode();
+        self.passed = self.held.len();
+        self.release()
+    }
+
+    /// Where the first `stop` that counts ends and begins in the text that is held.
+    fn end_of(&self, stop: &str) -> Option<(usize, usize)> {
+        let first = (self.passed + 1).saturating_sub(stop.len());
+        let from = (first..=self.held.len()).find(|&at| self.held.is_char_boundary(at))?;
+        let at = from + self.held[from..].find(stop)?;
+        Some((at + stop.len(), at))
+    }
+
+    /// Lets go of what can't be the beginning of a stop string.
+    fn release(&mut self) -> Pushed {
         let keep = self
             .stops
             .iter()
             .map(|s| overlap(&self.held, s))
             .max()
             .unwrap_or(0);
-        let rest = self.held.split_off(self.held.len() - keep);
+        let certain = self.held.len() - keep;
+        self.passed = self.passed.saturating_sub(certain);
+        let rest = self.held.split_off(certain);
         Pushed {
             text: std::mem::replace(&mut self.held, rest),
             stopped: false,
@@ -103,6 +126,8 @@ fn overlap(text: &str, stop: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn run(bytes: &[u8], stops: &[&str], cuts: &[usize]) -> (String, Vec<String>) {
@@ -121,26 +146,72 @@ mod tests {
         (sent.concat(), sent)
     }
 
-    #[test]
-    fn text_does_not_depend_on_how_bytes_are_split() {
-        let text = "naïve 漢字 🙂 ab STOP-ish sto STOP tail 🙂";
-        for seed in 0..2000 {
-            let mut rng = fastrand::Rng::with_seed(seed);
-            let stops = ["STOP t", "🙂 tail", "xyz"];
-            let stops = &stops[..rng.usize(0..=stops.len())];
-            let mut cuts: Vec<usize> = (0..rng.usize(0..12)).map(|_| rng.usize(0..text.len())).collect();
+    /// What the text is if every byte is a token of its own and all stop strings are looked for in all of it, the first
+    /// `passed` bytes passed over.
+    fn reference(text: &str, stops: &[String], passed: usize) -> String {
+        let mut ends: Vec<_> = (passed + 1..=text.len())
+            .flat_map(|end| stops.iter().map(move |stop| (end, stop)))
+            .filter(|(end, stop)| text.as_bytes()[..*end].ends_with(stop.as_bytes()))
+            .map(|(end, stop)| (end, end - stop.len()))
+            .collect();
+        ends.sort_unstable();
+        let end = ends.first().map_or(text.len(), |(_, start)| *start);
+        text[..end].to_owned()
+    }
+
+    /// Few letters, so that stop strings, beginnings of them and split characters are common.
+    fn letters(most: usize) -> impl Strategy<Value = String> {
+        let letter = proptest::sample::select(vec!["a", "b", "ab", "é", "漢", "🙂", "\u{fffc}"]);
+        proptest::collection::vec(letter, 1..=most).prop_map(|letters| letters.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn text_does_not_depend_on_how_bytes_are_split(
+            text in letters(24),
+            stops in proptest::collection::vec(letters(4), 0..=4),
+            cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..12),
+        ) {
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
             cuts.sort_unstable();
-            let end = stops
-                .iter()
-                .filter_map(|s| text.find(s))
-                .min()
-                .unwrap_or(text.len());
-            let (all, sent) = run(text.as_bytes(), stops, &cuts);
-            assert_eq!(all, text[..end], "seed {seed}");
-            assert!(
-                !sent.iter().any(|s| s.contains('\u{fffd}')),
-                "seed {seed}: a character was split"
-            );
+            let names: Vec<_> = stops.iter().map(String::as_str).collect();
+            let (all, sent) = run(text.as_bytes(), &names, &cuts);
+            let expected = reference(&text, &stops, 0);
+            prop_assert_eq!(&all, &expected);
+            // Nothing is sent before it is certain: no piece goes beyond the text, and none splits a character.
+            let mut length = 0;
+            for piece in sent {
+                prop_assert!(!piece.contains(char::REPLACEMENT_CHARACTER));
+                length += piece.len();
+                prop_assert!(expected.is_char_boundary(length));
+            }
+        }
+
+        #[test]
+        fn stop_strings_that_end_in_the_first_tokens_are_passed_over(
+            text in letters(24),
+            stops in proptest::collection::vec(letters(4), 1..=4),
+            cut in any::<proptest::sample::Index>(),
+        ) {
+            let boundaries: Vec<_> = (0..=text.len()).filter(|&at| text.is_char_boundary(at)).collect();
+            let cut = *cut.get(&boundaries);
+            let mut stream = TextStream::new(&stops);
+            let mut all = stream.push_through(&text.as_bytes()[..cut]).text;
+            let mut stopped = false;
+            for byte in &text.as_bytes()[cut..] {
+                let pushed = stream.push(&[*byte]);
+                all += &pushed.text;
+                stopped = pushed.stopped;
+                if stopped {
+                    break;
+                }
+            }
+            if !stopped {
+                all += &stream.finish();
+            }
+            prop_assert_eq!(all, reference(&text, &stops, cut));
         }
     }
 
@@ -153,6 +224,30 @@ mod tests {
             cuts.sort_unstable();
             assert_eq!(run(text.as_bytes(), &stops, &cuts).0, "xa", "seed {seed}");
         }
+    }
+
+    #[test]
+    fn a_stop_string_that_is_passed_over_is_text_and_one_that_ends_later_counts() {
+        let stops = ["END".to_owned(), "xy".to_owned()];
+        let mut stream = TextStream::new(&stops);
+        assert_eq!(stream.push_through(b"a END xyEN").text, "a END xy");
+        assert_eq!(
+            stream.push(b"D"),
+            Pushed {
+                text: String::new(),
+                stopped: true
+            }
+        );
+        // "bc" ended while it was passed over, inside what may become "abcd".
+        let mut stream = TextStream::new(&["abcd".to_owned(), "bc".to_owned()]);
+        assert_eq!(stream.push_through(b"abc").text, "");
+        assert_eq!(
+            stream.push(b"-bc"),
+            Pushed {
+                text: "abc-".to_owned(),
+                stopped: true
+            }
+        );
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use medley_generate::{
-    Capture, Event, FinishReason, GenerateError, Priority, Request, TokenEvent, TokenText, Witness,
+    Capture, Event, FinishReason, GenerateError, Priority, PromptToken, Request, TokenEvent, TokenText,
+    Witness,
 };
 use medley_kv::{Report, TokenId};
 
 use crate::{
+    adjust::Adjuster,
     chunk::{Following, Wanted},
     events::Events,
     sampler,
@@ -20,9 +22,11 @@ pub(crate) struct Voice {
     events: Events,
     token_text: Arc<dyn TokenText>,
     sampler: Sampler,
+    adjuster: Adjuster,
     text: TextStream,
     stop_tokens: Arc<[TokenId]>,
     logprobs: Option<u8>,
+    prompt_logprobs: Option<u8>,
     capture: Capture,
     priority: Priority,
     witness: Option<Arc<dyn Witness>>,
@@ -51,9 +55,11 @@ impl Voice {
             events,
             token_text,
             sampler: Sampler::new(request.sampling),
+            adjuster: Adjuster::new(request),
             text: TextStream::new(&request.stop),
             stop_tokens: request.stop_tokens.clone(),
             logprobs: request.logprobs,
+            prompt_logprobs: request.prompt_logprobs,
             capture: request.capture.clone(),
             priority: request.priority,
             witness: request.witness.clone(),
@@ -86,11 +92,38 @@ impl Voice {
         self.send(Event::Planned(Box::new(report)));
     }
 
+    /// Whether log-probabilities of the prompt are asked for.
+    pub(crate) fn scores_prompt(&self) -> bool {
+        self.prompt_logprobs.is_some()
+    }
+
+    /// Says tokens of the prompt, with the logits in whose places they stand. The first token of all has none.
+    pub(crate) fn score(&self, first: Option<TokenId>, scored: &[(TokenId, Vec<f32>)]) {
+        let Some(count) = self.prompt_logprobs else { return };
+        let first = first.map(|token| PromptToken {
+            token,
+            logprob: None,
+            top: Vec::new(),
+        });
+        let behind = scored.iter().map(|(token, logits)| {
+            let (logprob, top) = sampler::logprobs(logits, *token, count.into());
+            PromptToken {
+                token: *token,
+                logprob: Some(logprob),
+                top,
+            }
+        });
+        let tokens: Vec<_> = first.into_iter().chain(behind).collect();
+        if !tokens.is_empty() {
+            self.send(Event::Prompt(tokens));
+        }
+    }
+
     /// What the next token is chosen from.
     pub(crate) fn wanted(&self) -> Wanted {
-        match self.logprobs.is_none() && !self.capture.logits {
-            true => Wanted::Token(self.sampler.draw()),
-            false => Wanted::Logits,
+        match self.logprobs.is_some() || self.capture.logits || self.adjuster.is_active() {
+            true => Wanted::Logits,
+            false => Wanted::Token(self.sampler.draw()),
         }
     }
 
@@ -98,9 +131,12 @@ impl Voice {
     pub(crate) fn say(&mut self, following: Following) -> Next {
         let token = self.choose(&following);
         let stop = self.capture.forced.is_none() && self.stop_tokens.contains(&token);
-        let pushed = self
-            .text
-            .push(if stop { &[] } else { self.token_text.bytes(token) });
+        let bytes = if stop { &[] } else { self.token_text.bytes(token) };
+        let pushed = match self.adjuster.must_go_on() {
+            true => self.text.push_through(bytes),
+            false => self.text.push(bytes),
+        };
+        self.adjuster.said(token);
         let logits = match following {
             Following::Logits(logits) => Some(logits),
             Following::Token(_) => None,
@@ -137,11 +173,20 @@ impl Voice {
             .as_ref()
             .and_then(|f| f.get(self.said).copied());
         let drawn = match following {
-            Following::Logits(logits) => medley_backend::draw(logits, &self.sampler.draw()),
+            Following::Logits(logits) => self.draw(logits),
             Following::Token(token) => *token,
         };
         self.sampler.advance();
         forced.unwrap_or(drawn)
+    }
+
+    fn draw(&self, logits: &[f32]) -> TokenId {
+        if !self.adjuster.is_active() {
+            return medley_backend::draw(logits, &self.sampler.draw());
+        }
+        let mut adjusted = logits.to_vec();
+        self.adjuster.apply(&mut adjusted);
+        medley_backend::draw(&adjusted, &self.sampler.draw())
     }
 
     /// Ends the text. The witness hears of it once the listener has everything.

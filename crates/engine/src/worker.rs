@@ -6,9 +6,12 @@
 //! keys run in calls of their own. Background requests run in steps of their own, while nothing else is there.
 
 mod background;
+mod forks;
+mod queue;
 
 use std::{
     collections::{HashSet, VecDeque},
+    ops::ControlFlow,
     panic::{self, AssertUnwindSafe},
     sync::Arc,
 };
@@ -27,6 +30,9 @@ use crate::{
     sequence::Sequence,
     shared::Shared,
 };
+
+/// Rows of prompts whose logits a step brings at most: each has the length of the vocabulary.
+const SCORED_ROWS: usize = 128;
 
 /// Whose rows are in a batch.
 #[derive(Clone, Copy)]
@@ -134,7 +140,7 @@ impl Worker {
         let priority = queued.request.priority;
         self.shared.arrived(priority);
         match priority {
-            Priority::Normal => self.waiting.push_back(queued),
+            Priority::Normal => self.line_up(queued),
             Priority::Background => self.background.push_back(queued),
         }
         self.shared.set_waiting(self.waiting.len());
@@ -145,7 +151,7 @@ impl Worker {
         let before = self.waiting.len() + self.foreground();
         self.waiting.retain(|q| !q.events.is_closed());
         self.background.retain(|q| !q.events.is_closed());
-        self.running.retain(|s| !s.abandoned());
+        self.running.retain_mut(Sequence::keep_listeners);
         let gone = before - self.waiting.len() - self.foreground();
         if gone > 0 {
             self.stuck = None;
@@ -168,29 +174,38 @@ impl Worker {
                 break;
             };
             match self.admit_foreground(queued) {
-                Ok(admitted) => self.start(admitted),
-                Err(queued) if self.running.is_empty() => fail_unfit(&queued),
-                Err(queued) => {
+                Ok(()) => {}
+                Err(queued) if !self.running.is_empty() => {
                     self.waiting.push_front(queued);
                     self.stuck = Some(self.held());
                 }
+                // What is kept for others that wait may be in the way.
+                Err(queued) if self.forget_trunks(&queued) => self.waiting.push_front(queued),
+                Err(queued) => fail_unfit(&queued),
             }
         }
         self.admit_background();
         self.shared.set_waiting(self.waiting.len());
     }
 
+    /// Starts a request, or gives it back untouched.
     #[expect(clippy::result_large_err, reason = "the request is given back")]
-    fn reserve(&mut self, queued: Queued, room: Room) -> Result<Admitted, Queued> {
+    fn reserve(&mut self, queued: Queued, room: Room) -> Result<(), Queued> {
+        let queued = match self.fork_or_join(queued, room) {
+            ControlFlow::Break(result) => return result,
+            ControlFlow::Continue(alone) => alone,
+        };
         let computing = |key: &DocumentKey| self.computing.iter().any(|c| c.key == *key);
         let (config, residency) = (&self.config, &mut self.residency);
         let layers = self.backend.geometry().layers as usize;
-        admission::admit(queued, config, residency, &self.text, room, layers, computing)
+        let admitted = admission::admit(queued, config, residency, &self.text, room, layers, computing)?;
+        self.start(admitted);
+        Ok(())
     }
 
     /// Changes whenever a request that did not fit might fit.
     fn held(&self) -> (usize, usize) {
-        (self.running.len(), self.residency.pool().free())
+        (self.foreground(), self.residency.pool().free())
     }
 
     fn start(&mut self, admitted: Admitted) {
@@ -226,6 +241,7 @@ impl Worker {
                 return;
             }
         }
+        self.fork();
     }
 
     fn assemble(&self) -> Vec<Assembly<Owner>> {
@@ -239,6 +255,7 @@ impl Worker {
         };
         let mut draft = Draft {
             left: streams,
+            scored: SCORED_ROWS,
             batches: vec![Assembly::new(Depth::Full)],
         };
         self.add_sequences(&mut draft, true);
@@ -262,7 +279,12 @@ impl Worker {
             .running_in(self.turn())
             .filter(|(_, s)| s.decoding() == decoding);
         for (index, sequence) in kind {
-            draft.add(Owner::Sequence(index), |room| sequence.offer(room));
+            let most = if sequence.scores() {
+                draft.scored
+            } else {
+                usize::MAX
+            };
+            draft.add(Owner::Sequence(index), |room| sequence.offer(room.min(most)));
         }
     }
 
@@ -307,13 +329,13 @@ impl Worker {
     }
 
     fn publish_gauges(&self) {
-        let computing: usize = self.computing.iter().map(Computation::held).sum();
-        let private: usize = self.running.iter().map(|s| s.holdings().private_pages()).sum();
+        let pool = self.residency.pool();
+        let held = pool.total() - pool.free();
         let leases = self.running.iter().map(|s| s.holdings().leases()).sum();
         let stats = self.residency.stats();
         self.shared.update(|gauges| {
             gauges.running = self.foreground();
-            gauges.private_pages = private + computing;
+            gauges.private_pages = held - stats.resident_pages;
             gauges.leases = leases;
             gauges.computing = self.computing.len();
             gauges.pool_pages = self.residency.pool().total();
@@ -334,6 +356,8 @@ fn run(backend: &mut dyn Backend, batch: &Batch) -> Result<Outcome, BackendError
 /// Batches in the making.
 struct Draft {
     left: usize,
+    /// Rows of prompts whose logits may still be asked for.
+    scored: usize,
     batches: Vec<Assembly<Owner>>,
 }
 
@@ -344,6 +368,7 @@ impl Draft {
         }
         let Some(chunk) = offer(self.left) else { return };
         self.left -= chunk.rows.len();
+        self.scored -= chunk.scored.min(self.scored);
         match self.batches.iter_mut().find(|b| b.batch.depth == chunk.depth) {
             Some(batch) => batch.add(owner, chunk),
             None => {

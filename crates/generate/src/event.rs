@@ -3,7 +3,7 @@
 use medley_kv::{Report, TokenId};
 use tokio::sync::mpsc;
 
-/// Events of one request, in order: `Planned`, any number of `Token`, then `Finished` or `Failed`. `Failed` may
+/// Events of one request, in order: `Planned`, any number of `Prompt`, any number of `Token`, then `Finished` or `Failed`. `Failed` may
 /// come at any time. The stream ends after the last event.
 pub type EventStream = mpsc::UnboundedReceiver<Event>;
 
@@ -12,6 +12,8 @@ pub type EventStream = mpsc::UnboundedReceiver<Event>;
 pub enum Event {
     /// The prompt's account is final but for the timing.
     Planned(Box<Report>),
+    /// Tokens of the prompt, continuing those before; only if their log-probabilities were asked for.
+    Prompt(Vec<PromptToken>),
     /// A token was generated.
     Token(TokenEvent),
     /// The text is complete.
@@ -25,6 +27,17 @@ pub enum Event {
     },
     /// The request could not be completed.
     Failed(GenerateError),
+}
+
+/// A token of the prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PromptToken {
+    /// The token.
+    pub token: TokenId,
+    /// Its natural log-probability behind the tokens before it; none for the first.
+    pub logprob: Option<f32>,
+    /// The most probable tokens in its place, best first; empty for the first.
+    pub top: Vec<TopLogprob>,
 }
 
 /// A generated token.

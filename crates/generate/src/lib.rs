@@ -8,15 +8,15 @@ mod request;
 mod status;
 mod witness;
 
-pub use event::{Event, EventStream, FinishReason, GenerateError, TokenEvent, TopLogprob};
-pub use request::{Capture, Priority, Request, Sampling, SubmitError, TokenText};
+pub use event::{Event, EventStream, FinishReason, GenerateError, PromptToken, TokenEvent, TopLogprob};
+pub use request::{Adjustments, Capture, Priority, Request, Sampling, SubmitError, TokenText};
 pub use status::{Gauges, ModelCard};
 pub use witness::Witness;
 
 /// Runs requests.
 pub trait Generate: Send + Sync {
     /// Queues requests, all or none. The events of each arrive on its stream; dropping a stream cancels its request
-    /// within one step.
+    /// within one step. Equal prompts among them may share one prefill.
     fn submit_all(&self, requests: Vec<Request>) -> Result<Vec<EventStream>, SubmitError>;
 
     /// Queues one request.

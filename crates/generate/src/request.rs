@@ -30,6 +30,39 @@ impl Default for Sampling {
     }
 }
 
+/// What is changed about logits before a token is chosen from them. The default changes nothing.
+///
+/// Reported log-probabilities and captured logits are those of the model, before any change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adjustments {
+    /// Added to the logits of these tokens; each token once, all of the vocabulary.
+    pub bias: Arc<[(TokenId, f32)]>,
+    /// Divides positive logits of tokens that the prompt or the text holds and multiplies negative ones; 1 changes
+    /// nothing.
+    pub repetition_penalty: f32,
+    /// Subtracted from a token's logit for every time that it was generated.
+    pub frequency_penalty: f32,
+    /// Subtracted from the logit of every token that was generated.
+    pub presence_penalty: f32,
+    /// Least probability of a token as a share of the most probable one's; 0 keeps all.
+    pub min_p: f32,
+    /// Tokens before which neither a stop token nor a stop string ends the text.
+    pub min_tokens: usize,
+}
+
+impl Default for Adjustments {
+    fn default() -> Self {
+        Self {
+            bias: Arc::new([]),
+            repetition_penalty: 1.0,
+            frequency_penalty: 0.0,
+            presence_penalty: 0.0,
+            min_p: 0.0,
+            min_tokens: 0,
+        }
+    }
+}
+
 /// What measurements want besides text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Capture {
@@ -67,6 +100,8 @@ pub struct Request {
     pub cache_salt: Option<String>,
     /// Sampling.
     pub sampling: Sampling,
+    /// What is changed about logits.
+    pub adjustments: Adjustments,
     /// Tokens to generate at most; at least 1.
     pub max_tokens: usize,
     /// Strings that end the text. They are not part of it. None is empty.
@@ -75,10 +110,15 @@ pub struct Request {
     pub stop_tokens: Arc<[TokenId]>,
     /// Most probable tokens to report with each token; `None` reports no log-probabilities.
     pub logprobs: Option<u8>,
+    /// Most probable tokens to report with each token of the prompt. `None` reports nothing; else the prompt is run as
+    /// a plain prefill from its first token on.
+    pub prompt_logprobs: Option<u8>,
     /// Measurements.
     pub capture: Capture,
     /// Who goes first.
     pub priority: Priority,
+    /// Among those that wait, lower goes first; equal ones go in the order in which they came.
+    pub precedence: i64,
     /// Who else learns of the answer.
     pub witness: Option<Arc<dyn Witness>>,
 }

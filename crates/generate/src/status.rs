@@ -26,7 +26,7 @@ pub struct Gauges {
     pub running: usize,
     /// Background requests, waiting or admitted.
     pub background: usize,
-    /// Pages that running sequences hold for themselves.
+    /// Pages that are neither free nor resident: what requests hold for themselves and documents in computation.
     pub private_pages: usize,
     /// Document and prefix leases held by running sequences.
     pub leases: usize,

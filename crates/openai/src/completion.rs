@@ -59,17 +59,24 @@ pub struct CompletionChoice {
     pub logprobs: Option<CompletionLogprobs>,
     /// Why the text ended; `null` while it has not.
     pub finish_reason: Option<FinishReason>,
+    /// With `return_token_ids`: the tokens of the prompt, documents included; in a stream only in a choice's first chunk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_token_ids: Option<Vec<u32>>,
+    /// With `return_token_ids`: the generated tokens, also those without a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_ids: Option<Vec<u32>>,
 }
 
-/// Log-probabilities of generated tokens; the four lists run in parallel.
+/// Log-probabilities of the text's tokens, with `echo` those of the prompt first; the four lists run in parallel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct CompletionLogprobs {
     /// The tokens' texts; `bytes:\xe2\x80` for a token that is no whole text.
     pub tokens: Vec<String>,
-    /// Their natural log-probabilities.
-    pub token_logprobs: Vec<f32>,
-    /// The most probable tokens in each place, the generated one always among them.
-    pub top_logprobs: Vec<BTreeMap<String, f32>>,
+    /// Their natural log-probabilities; `null` for the first token of a prompt.
+    pub token_logprobs: Vec<Option<f32>>,
+    /// The most probable tokens in each place, the one that stands there always among them; `null` for the first
+    /// token of a prompt.
+    pub top_logprobs: Vec<Option<BTreeMap<String, f32>>>,
     /// Where each token begins in the text, in characters.
     pub text_offset: Vec<usize>,
 }

@@ -34,7 +34,9 @@ pub struct CompletionRequest {
     /// Completions per prompt. Default 1.
     #[schema(minimum = 1, maximum = 128)]
     pub n: Option<u32>,
-    /// Only equal to `n`.
+    /// Completions to generate per prompt, of which the `n` with the greatest mean log-probability are returned, best
+    /// first. At least `n`, the default; more only without `stream`. `usage` counts all.
+    #[schema(minimum = 1, maximum = 20)]
     pub best_of: Option<u32>,
     /// 0 is greedy. Default 1.
     #[schema(minimum = 0, maximum = 2)]
@@ -45,6 +47,20 @@ pub struct CompletionRequest {
     /// The most probable tokens to choose from; 0 or -1 for all.
     #[schema(minimum = -1)]
     pub top_k: Option<i64>,
+    /// Least probability of a token as a share of the most probable one's. Default 0.
+    #[schema(minimum = 0, maximum = 1)]
+    pub min_p: Option<f64>,
+    /// Subtracted from the logits of tokens that were generated. Default 0.
+    #[schema(minimum = -2, maximum = 2)]
+    pub presence_penalty: Option<f64>,
+    /// Subtracted from a token's logit for every time that it was generated. Default 0.
+    #[schema(minimum = -2, maximum = 2)]
+    pub frequency_penalty: Option<f64>,
+    /// Makes tokens of the prompt and the text less probable above 1, more probable below. Default 1.
+    #[schema(exclusive_minimum = 0)]
+    pub repetition_penalty: Option<f64>,
+    /// Added to the logits of tokens, from -100 to 100; the keys are token ids.
+    pub logit_bias: Option<BTreeMap<String, f64>>,
     /// Same seed, same output. Completion i of the request takes seed + i.
     pub seed: Option<i64>,
     /// At most four strings, of at most 4096 bytes each, that end the text; they are no part of it.
@@ -53,11 +69,19 @@ pub struct CompletionRequest {
     pub stop_token_ids: Option<Vec<u32>>,
     /// Whether the model's end-of-text tokens do not end the text. Default false.
     pub ignore_eos: Option<bool>,
+    /// Tokens before which neither a stop token nor a stop string ends the text; at most `max_tokens`. Default 0.
+    pub min_tokens: Option<u64>,
     /// Whether the text begins with the rendered prompt. Default false.
     pub echo: Option<bool>,
-    /// Most probable tokens to report with each token.
+    /// Most probable tokens to report with each token. With `echo` also with those of the prompt, which is then run as a
+    /// plain prefill from its first token on.
     #[schema(minimum = 0, maximum = 5)]
     pub logprobs: Option<u32>,
+    /// Whether choices carry the ids of their tokens. Default false.
+    pub return_token_ids: Option<bool>,
+    /// Of the requests that wait, those with the lowest number go first, and equal ones in the order in which they came.
+    /// Default 0.
+    pub priority: Option<i64>,
     /// Whether the answer is a stream of server-sent events. Default false.
     pub stream: Option<bool>,
     /// Only with `stream`.
@@ -66,24 +90,8 @@ pub struct CompletionRequest {
 
     /// Not supported.
     pub suffix: Option<String>,
-    /// Only 0.
-    pub presence_penalty: Option<f64>,
-    /// Only 0.
-    pub frequency_penalty: Option<f64>,
-    /// Only 1.
-    pub repetition_penalty: Option<f64>,
-    /// Only empty.
-    pub logit_bias: Option<BTreeMap<String, f64>>,
-    /// Only 0.
-    pub min_p: Option<f64>,
-    /// Only 0.
-    pub min_tokens: Option<u64>,
     /// Not supported.
     pub prompt_logprobs: Option<i64>,
-    /// Only false.
-    pub return_token_ids: Option<bool>,
-    /// Only 0.
-    pub priority: Option<i64>,
     /// Only `{"type": "text"}`.
     #[schema(value_type = Option<Object>)]
     pub response_format: Option<serde_json::Value>,

@@ -81,6 +81,7 @@ fn logits(
         stop: Vec::new(),
         stop_tokens: Arc::new([]),
         logprobs: None,
+        prompt_logprobs: None,
         capture: Capture {
             logits: true,
             forced: Some(tokens.clone()),
@@ -93,7 +94,7 @@ fn logits(
     let mut logits = Vec::with_capacity(tokens.len());
     while let Some(event) = events.blocking_recv() {
         match event {
-            Event::Planned(_) => {}
+            Event::Planned(_) | Event::Prompt(_) => {}
             Event::Token(token) => logits.extend(token.logits),
             Event::Finished { .. } => return Ok(logits),
             Event::Failed(GenerateError::Displaced | GenerateError::ShuttingDown) => {

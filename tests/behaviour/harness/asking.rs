@@ -6,8 +6,8 @@ use std::{
 };
 
 use medley_generate::{
-    Capture, Event, EventStream, FinishReason, Generate, GenerateError, Priority, Request, Sampling,
-    SubmitError,
+    Adjustments, Capture, Event, EventStream, FinishReason, Generate, GenerateError, Priority, PromptToken,
+    Request, Sampling, SubmitError,
 };
 use medley_kv::{BlendMode, BlendOptions, Prompt, Ratio, Report, Segment, Strategy, TokenId};
 
@@ -44,15 +44,18 @@ impl Ask {
                 temperature: 0.0,
                 ..Sampling::default()
             },
+            adjustments: Adjustments::default(),
             max_tokens: 8,
             stop: Vec::new(),
             stop_tokens: Arc::new([]),
             logprobs: None,
+            prompt_logprobs: None,
             capture: Capture {
                 logits: true,
                 forced: None,
             },
             priority: Priority::Normal,
+            precedence: 0,
             witness: None,
         })
     }
@@ -97,6 +100,8 @@ impl Ask {
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub text: String,
+    /// The prompt's tokens, if their log-probabilities were asked for.
+    pub prompt: Vec<PromptToken>,
     pub tokens: Vec<TokenId>,
     /// Logits of every generated token.
     pub logits: Vec<Vec<f32>>,
@@ -169,11 +174,13 @@ pub fn distance(a: &[f32], b: &[f32]) -> f32 {
 /// Collects a stream to its end.
 pub fn collect(mut stream: EventStream) -> Result<Answer, GenerateError> {
     let (mut text, mut tokens, mut all_logits, mut planned) = (String::new(), Vec::new(), Vec::new(), None);
+    let mut prompt = Vec::new();
     while let Some(event) = stream.blocking_recv() {
         match event {
             Event::Planned(report) => {
                 assert!(planned.replace(*report).is_none(), "planned twice");
             }
+            Event::Prompt(tokens) => prompt.extend(tokens),
             Event::Token(token) => {
                 text += &token.text;
                 tokens.push(token.token);
@@ -190,6 +197,7 @@ pub fn collect(mut stream: EventStream) -> Result<Answer, GenerateError> {
                 assert_eq!(planned.tokens, report.tokens, "the plan changed");
                 return Ok(Answer {
                     text,
+                    prompt,
                     tokens,
                     logits: all_logits,
                     reason,

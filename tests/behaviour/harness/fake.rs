@@ -8,7 +8,7 @@ use medley_backend::{
 };
 use medley_engine::{Engine, EngineConfig};
 use medley_generate::TokenText;
-use medley_kv::{Document, KvGeometry, Namespace, Segment, Source, TokenId};
+use medley_kv::{Document, KvGeometry, Namespace, PageId, Segment, Source, TokenId};
 
 const VOCAB: usize = 256;
 /// Where documents of tests are computed behind.
@@ -90,6 +90,10 @@ where
 
     fn pages(&self) -> usize {
         self.0.pages()
+    }
+
+    fn copy_pages(&mut self, pairs: &[(PageId, PageId)]) -> Result<(), BackendError> {
+        self.0.copy_pages(pairs)
     }
 
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {

@@ -13,7 +13,7 @@ mod scratch;
 
 use medley_backend::{Backend, BackendError, Batch, Outcome};
 use medley_kernels::cpu::pool::Threads;
-use medley_kv::KvGeometry;
+use medley_kv::{KvGeometry, PageId};
 
 use crate::LoadError;
 use crate::decoder::Decoder;
@@ -59,6 +59,12 @@ impl Backend for CpuBackend {
 
     fn pages(&self) -> usize {
         self.pool.pages()
+    }
+
+    fn copy_pages(&mut self, pairs: &[(PageId, PageId)]) -> Result<(), BackendError> {
+        medley_backend::check_copies(pairs, self.pages())?;
+        pairs.iter().for_each(|&(from, to)| self.pool.copy(from, to));
+        Ok(())
     }
 
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {

@@ -4,7 +4,7 @@
 //! nothing, whatever its size.
 
 use medley_kernels::cpu::attention::{PoolShape, write_rows};
-use medley_kv::PAGE_TOKENS;
+use medley_kv::{PAGE_TOKENS, PageId};
 
 use crate::config::Config;
 use crate::{LoadError, PoolSize};
@@ -39,6 +39,15 @@ impl PagePool {
     /// Stores keys and values, `[rows, kv_heads, head_dim]`, one slot a row.
     pub fn write(&mut self, layer: usize, slots: &[u32], keys: &[f32], values: &[f32]) {
         write_rows(self.shape, &mut self.layers[layer], slots, keys, values);
+    }
+
+    /// Copies a page of all layers.
+    pub fn copy(&mut self, from: PageId, to: PageId) {
+        let page = self.shape.len() / self.shape.pages;
+        let start = |id: PageId| id.0 as usize * page;
+        for layer in &mut self.layers {
+            layer.copy_within(start(from)..start(from) + page, start(to));
+        }
     }
 
     /// The keys of a slot, one slice for each head.

@@ -270,7 +270,7 @@ impl CudaBackend {
     }
 }
 
-fn failure(error: &CudaError) -> BackendError {
+pub(super) fn failure(error: &CudaError) -> BackendError {
     match error.is_lost() {
         true => BackendError::Lost(explain(error)),
         false => BackendError::Device(explain(error)),

@@ -217,6 +217,18 @@ impl Backend for CudaBackend {
         self.pages.first().map_or(0, Pages::count)
     }
 
+    fn copy_pages(&mut self, pairs: &[(PageId, PageId)]) -> Result<(), BackendError> {
+        medley_backend::check_copies(pairs, self.pages())?;
+        for pages in &mut self.pages {
+            for &(from, to) in pairs {
+                self.device
+                    .copy_page(pages, from.0 as usize, to.0 as usize)
+                    .map_err(|error| forward::failure(&error))?;
+            }
+        }
+        Ok(())
+    }
+
     fn run(&mut self, batch: &Batch) -> Result<Outcome, BackendError> {
         batch.check(self.pages(), self.vocab())?;
         crate::check::against_model(batch, self.pages(), self.config.layers)?;

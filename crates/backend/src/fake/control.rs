@@ -31,6 +31,8 @@ pub struct RowCounts {
     pub observed: usize,
     /// Rows whose keys were compared.
     pub compared: usize,
+    /// Pages that were copied.
+    pub copies: usize,
 }
 
 /// A handle on a [`super::FakeBackend`]. Cheap to clone; usable from any thread.
@@ -78,6 +80,16 @@ impl FakeControl {
         }
         shared.failing -= 1;
         Err(BackendError::Device("an injected fault".to_owned()))
+    }
+
+    /// Counts copies; an error if the device is lost.
+    pub(super) fn begin_copies(&self, pages: usize) -> Result<(), BackendError> {
+        let mut shared = self.shared();
+        shared.counts.copies += pages;
+        match shared.lost {
+            true => Err(BackendError::Lost("an injected fault".to_owned())),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn count_failure(&self) {

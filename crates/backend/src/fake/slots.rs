@@ -64,6 +64,12 @@ impl Slots {
         (0..PAGE_TOKENS).for_each(|offset| self.clear_slot(page.slot(offset)));
     }
 
+    pub fn copy_page(&mut self, from: PageId, to: PageId) {
+        let first = |page: PageId| page.slot(0).0 as usize;
+        let (from, to) = (first(from), first(to));
+        self.0.copy_within(from..from + PAGE_TOKENS, to);
+    }
+
     /// What slot `index` of a part adds to a row that sees it.
     pub fn seen(&self, part: &Part, index: usize) -> u64 {
         let slot = self.get(SlotId::of(&part.pages, index));

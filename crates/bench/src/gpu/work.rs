@@ -327,7 +327,7 @@ impl<'a> Bench<'a> {
                     match event {
                         Event::Token(_) => at.push(start.elapsed()),
                         Event::Failed(error) => anyhow::bail!("failed: {error}"),
-                        Event::Planned(_) | Event::Finished { .. } => {}
+                        Event::Planned(_) | Event::Prompt(_) | Event::Finished { .. } => {}
                     }
                 }
                 Ok(at)

@@ -11,14 +11,14 @@ use medley_generate::{Event, GenerateError, Priority};
 
 use super::Worker;
 use crate::{
-    admission::{Admitted, Queued, Room},
+    admission::{Queued, Room},
     sequence::Sequence,
 };
 
 impl Worker {
-    /// Running requests that somebody waits for.
+    /// Running requests that somebody waits for; further choices of a prompt count.
     pub(super) fn foreground(&self) -> usize {
-        self.running_in(Priority::Normal).count()
+        self.running_in(Priority::Normal).map(|(_, s)| s.choices()).sum()
     }
 
     /// Whose rows the next step takes.
@@ -37,8 +37,8 @@ impl Worker {
 
     /// Admits a request that somebody waits for, if need be on the pages of background requests.
     #[expect(clippy::result_large_err, reason = "the request is given back")]
-    pub(super) fn admit_foreground(&mut self, queued: Queued) -> Result<Admitted, Queued> {
-        if self.running.len() == self.foreground() {
+    pub(super) fn admit_foreground(&mut self, queued: Queued) -> Result<(), Queued> {
+        if self.running_in(Priority::Background).next().is_none() {
             return self.reserve(queued, Room::Evicting);
         }
         self.reserve(queued, Room::Free).or_else(|queued| {
@@ -61,11 +61,8 @@ impl Worker {
             let Some(queued) = self.background.pop_front() else {
                 return;
             };
-            match self.reserve(queued, Room::Free) {
-                Ok(admitted) => self.start(admitted),
-                Err(queued) => {
-                    queued.events.send(Event::Failed(GenerateError::Displaced));
-                }
+            if let Err(queued) = self.reserve(queued, Room::Free) {
+                queued.events.send(Event::Failed(GenerateError::Displaced));
             }
         }
     }

@@ -148,6 +148,18 @@ impl Device {
         self.wait()
     }
 
+    /// Copies bytes on the device, in the order of launches.
+    ///
+    /// # Safety
+    /// So many bytes of an allocation begin at either address, the allocations outlive the copy, and the two do not
+    /// overlap.
+    pub(super) unsafe fn copy_bytes(&self, from: u64, to: u64, bytes: usize) -> Result<(), CudaError> {
+        self.enter()?;
+        // SAFETY: as promised by the caller.
+        unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream.cu_stream())? };
+        Ok(())
+    }
+
     /// Waits until everything launched so far has run.
     pub fn wait(&self) -> Result<(), CudaError> {
         self.stream.synchronize()?;

@@ -53,6 +53,15 @@ impl Device {
         self.wrap_pages(self.upload(values)?, heads)
     }
 
+    /// Copies page `from` to page `to`, before whatever is launched later.
+    pub fn copy_page(&self, pages: &mut Pages, from: usize, to: usize) -> Result<(), CudaError> {
+        assert!(from.max(to) < pages.count(), "page {from} or {to} is none");
+        let bytes = (pages.page_len * size_of::<bf16>()) as u64;
+        let at = |page: usize| pages.address() + page as u64 * bytes;
+        // SAFETY: both pages lie inside the buffer, which is held for as long as the stream runs.
+        unsafe { self.copy_bytes(at(from), at(to), bytes as usize) }
+    }
+
     fn wrap_pages(&self, values: Buffer<bf16>, heads: Heads) -> Result<Pages, CudaError> {
         let map = match self.kernels.hopper {
             Some(_) => Some(map(&values, heads.dim)?),

@@ -5,7 +5,7 @@ use medley_openai::{CompletionChoice, CompletionChunk, CompletionLogprobs, Usage
 use medley_prompt::Tokenizer;
 
 use super::{
-    logprobs::{self, Offset},
+    logprobs::{self, Listed, Offset},
     outcome::{Answer, OBJECT},
 };
 
@@ -29,14 +29,19 @@ impl Chunks {
         &mut self.answer
     }
 
-    /// The chunks ahead of all others: what each text begins with.
+    /// The chunks ahead of all others: what each choice begins with.
     pub(super) fn opening(&self) -> Vec<CompletionChunk> {
         let indices = 0..self.answer.choices();
-        let echoes = indices
-            .map(|index| (index, self.answer.echo(index)))
-            .filter(|(_, echo)| !echo.is_empty());
-        echoes
-            .map(|(index, echo)| self.chunk(self.text(index, echo.to_owned())))
+        let beginnings = indices
+            .map(|index| (index, self.answer.beginning(index)))
+            .filter(|(_, beginning)| !beginning.text.is_empty() || beginning.token_ids.is_some());
+        beginnings
+            .map(|(index, beginning)| {
+                self.chunk(CompletionChoice {
+                    prompt_token_ids: beginning.token_ids,
+                    ..self.text(index, beginning.text)
+                })
+            })
             .collect()
     }
 
@@ -48,13 +53,23 @@ impl Chunks {
         tokenizer: &Tokenizer,
     ) -> Option<CompletionChunk> {
         match event {
+            Event::Prompt(tokens) => {
+                let logprobs = self.logprobs(index, &tokens, tokenizer);
+                let choice = CompletionChoice {
+                    logprobs,
+                    ..self.text(index, String::new())
+                };
+                Some(self.chunk(choice))
+            }
             Event::Token(_) if self.answer.shape.discards_output() => None,
             Event::Token(token) => {
                 self.tokens += 1;
-                let logprobs = self.logprobs(index, &token, tokenizer);
-                let has_news = logprobs.is_some() || !token.text.is_empty();
+                let logprobs = self.logprobs(index, [&token], tokenizer);
+                let token_ids = self.answer.shape.return_token_ids.then(|| vec![token.token.0]);
+                let has_news = logprobs.is_some() || token_ids.is_some() || !token.text.is_empty();
                 let choice = CompletionChoice {
                     logprobs,
+                    token_ids,
                     ..self.text(index, token.text)
                 };
                 has_news.then(|| self.chunk(choice))
@@ -89,15 +104,18 @@ impl Chunks {
         })
     }
 
-    fn logprobs(
+    fn logprobs<'a>(
         &mut self,
         index: usize,
-        token: &medley_generate::TokenEvent,
+        tokens: impl IntoIterator<Item = impl Into<Listed<'a>>>,
         tokenizer: &Tokenizer,
     ) -> Option<CompletionLogprobs> {
         self.answer.shape.logprobs?;
         let mut list = CompletionLogprobs::default();
-        logprobs::add(&mut list, self.offsets.get_mut(index)?, token, tokenizer);
+        let offset = self.offsets.get_mut(index)?;
+        for token in tokens {
+            logprobs::add(&mut list, offset, token, tokenizer);
+        }
         Some(list)
     }
 

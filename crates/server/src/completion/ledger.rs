@@ -21,15 +21,16 @@ const FRESH: HeaderName = HeaderName::from_static("x-medley-fresh-tokens");
 
 /// One account a prompt, known from the plan on.
 pub(crate) struct Ledger {
-    n: usize,
+    /// Choices that are generated a prompt.
+    each: usize,
     detail: ReportDetail,
     reports: Vec<Option<Report>>,
 }
 
 impl Ledger {
-    pub(super) fn new(prompts: usize, n: usize, detail: ReportDetail) -> Self {
+    pub(super) fn new(prompts: usize, each: usize, detail: ReportDetail) -> Self {
         Self {
-            n,
+            each,
             detail,
             reports: vec![None; prompts],
         }
@@ -37,8 +38,8 @@ impl Ledger {
 
     /// Takes the account that choice `index` reports, if it is the one that counts.
     pub(super) fn enter(&mut self, index: usize, report: Report) {
-        if index.is_multiple_of(self.n)
-            && let Some(place) = self.reports.get_mut(index / self.n)
+        if index.is_multiple_of(self.each)
+            && let Some(place) = self.reports.get_mut(index / self.each)
         {
             *place = Some(report);
         }

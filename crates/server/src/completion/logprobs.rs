@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use medley_generate::TokenEvent;
+use medley_generate::{PromptToken, TokenEvent, TopLogprob};
 use medley_kv::TokenId;
 use medley_openai::CompletionLogprobs;
 use medley_prompt::Tokenizer;
@@ -32,24 +32,57 @@ fn begins_character(byte: u8) -> bool {
     byte & 0b1100_0000 != 0b1000_0000
 }
 
-/// Adds a generated token.
-pub(super) fn add(
+/// A token of the prompt or of the text, with what is known of its probability.
+#[derive(Clone, Copy)]
+pub(super) struct Listed<'a> {
+    token: TokenId,
+    /// None for the first token of a prompt.
+    logprob: Option<f32>,
+    top: &'a [TopLogprob],
+}
+
+impl<'a> From<&'a TokenEvent> for Listed<'a> {
+    fn from(event: &'a TokenEvent) -> Self {
+        Self {
+            token: event.token,
+            logprob: Some(event.logprob.unwrap_or(LEAST)),
+            top: &event.top,
+        }
+    }
+}
+
+impl<'a> From<&'a PromptToken> for Listed<'a> {
+    fn from(token: &'a PromptToken) -> Self {
+        Self {
+            token: token.token,
+            logprob: token.logprob,
+            top: &token.top,
+        }
+    }
+}
+
+/// Adds a token.
+pub(super) fn add<'a>(
     list: &mut CompletionLogprobs,
     offset: &mut Offset,
-    event: &TokenEvent,
+    listed: impl Into<Listed<'a>>,
     tokenizer: &Tokenizer,
 ) {
-    let name = name(tokenizer, event.token);
-    let logprob = finite(event.logprob.unwrap_or(LEAST));
-    let mut top = BTreeMap::new();
-    for alternative in &event.top {
-        // Two tokens may have one text; the more probable comes first and stays.
-        top.entry(self::name(tokenizer, alternative.token))
-            .or_insert(finite(alternative.logprob));
-    }
-    top.entry(name.clone()).or_insert(logprob);
+    let listed = listed.into();
+    let name = name(tokenizer, listed.token);
+    let logprob = listed.logprob.map(finite);
+    let top = logprob.map(|logprob| {
+        let mut top = BTreeMap::new();
+        for alternative in listed.top {
+            // Two tokens may have one text; the more probable comes first and stays.
+            top.entry(self::name(tokenizer, alternative.token))
+                .or_insert(finite(alternative.logprob));
+        }
+        top.entry(name.clone()).or_insert(logprob);
+        top
+    });
     list.text_offset
-        .push(offset.advance(tokenizer.token_bytes(event.token)));
+        .push(offset.advance(tokenizer.token_bytes(listed.token)));
     list.tokens.push(name);
     list.token_logprobs.push(logprob);
     list.top_logprobs.push(top);

@@ -4,8 +4,10 @@
 //! [`collect`] or [`stream`] answers. The [`Ledger`] keeps the prompts' accounts; log-probabilities and chunks are
 //! shaped in modules of their own. Nothing here knows routes.
 
+mod adjustments;
 mod blend;
 mod bound;
+mod candidate;
 mod chunk;
 mod documents;
 mod fit;

@@ -12,10 +12,29 @@ use crate::error::ApiError;
 pub(crate) struct Answer {
     pub(super) head: Head,
     pub(super) shape: Shape,
-    /// What each prompt's texts begin with.
-    pub(super) echoes: Vec<String>,
+    /// What each prompt's choices begin with.
+    beginnings: Vec<Beginning>,
     pub(super) running: Running,
     pub(super) ledger: Ledger,
+}
+
+/// What the choices of a prompt begin with.
+#[derive(Clone, Default)]
+pub(super) struct Beginning {
+    /// Empty without `echo`.
+    pub(super) text: String,
+    /// The prompt's tokens, if they are to be returned.
+    pub(super) token_ids: Option<Vec<u32>>,
+}
+
+impl Beginning {
+    fn of(prompt: PreparedPrompt, shape: &Shape) -> Self {
+        let ids = || prompt.prompt.tokens().into_iter().map(|token| token.0).collect();
+        Self {
+            token_ids: shape.return_token_ids.then(ids),
+            text: prompt.echo,
+        }
+    }
 }
 
 /// What every chunk of an answer says.
@@ -31,12 +50,15 @@ pub(super) const OBJECT: &str = "text_completion";
 
 impl Answer {
     pub(super) fn new(model: String, shape: Shape, prompts: Vec<PreparedPrompt>, running: Running) -> Self {
-        let ledger = Ledger::new(prompts.len(), shape.n, shape.blend.report);
-        let echoes = prompts.into_iter().map(|prompt| prompt.echo).collect();
+        let ledger = Ledger::new(prompts.len(), shape.best_of, shape.blend.report);
+        let beginnings = prompts
+            .into_iter()
+            .map(|prompt| Beginning::of(prompt, &shape))
+            .collect();
         Self {
             head: Head::new(model),
             shape,
-            echoes,
+            beginnings,
             running,
             ledger,
         }
@@ -52,14 +74,17 @@ impl Answer {
         self.shape.stream.is_some()
     }
 
-    /// Number of choices.
+    /// Number of choices that are generated.
     pub(super) fn choices(&self) -> usize {
-        self.echoes.len() * self.shape.n
+        self.beginnings.len() * self.shape.best_of
     }
 
-    /// What the text of choice `index` begins with.
-    pub(super) fn echo(&self, index: usize) -> &str {
-        self.echoes.get(index / self.shape.n).map_or("", String::as_str)
+    /// What choice `index` begins with.
+    pub(super) fn beginning(&self, index: usize) -> Beginning {
+        self.beginnings
+            .get(index / self.shape.best_of)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// The reason as answers say it.

@@ -86,16 +86,17 @@ impl Source {
     fn new(request: CompletionRequest, shape: &Shape, state: &AppState) -> Result<Self, ApiError> {
         let config = state.config();
         let (prompts, is_batch) = prompts(request.prompt.ok_or(ApiError::Missing("prompt"))?);
-        let choices = prompts.len().saturating_mul(shape.n);
+        let choices = prompts.len().saturating_mul(shape.best_of);
         if prompts.is_empty() {
             return Err(ApiError::invalid("prompt", "the list of prompts is empty"));
         }
         if choices > config.max_choices {
-            let message = format!("prompts × n may be {} at most, not {choices}", config.max_choices);
-            return Err(ApiError::invalid(
-                if shape.n > 1 { "n" } else { "prompt" },
-                message,
-            ));
+            let message = format!(
+                "prompts × {} may be {} at most, not {choices}",
+                shape.factor(),
+                config.max_choices
+            );
+            return Err(ApiError::invalid(shape.multiplier(), message));
         }
         let given: Vec<DocumentParam> = request.documents.unwrap_or_default();
         Ok(Self {

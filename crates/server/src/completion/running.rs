@@ -42,13 +42,17 @@ pub(crate) fn submit(
         shape,
         prompts,
     } = prepared;
-    let choice = |(p, k): (usize, usize)| request(&prompts[p], &shape, p * shape.n + k);
-    let pairs = (0..prompts.len()).flat_map(|p| (0..shape.n).map(move |k| (p, k)));
+    let choice = |(p, k): (usize, usize)| request(&prompts[p], &shape, p * shape.best_of + k);
+    let pairs = (0..prompts.len()).flat_map(|p| (0..shape.best_of).map(move |k| (p, k)));
     let streams = engine
         .generate
         .submit_all(pairs.map(choice).collect())
         .map_err(|error| refused(error, &shape, &prompts))?;
-    let meter = |index: usize| state.metrics().meter(arrival.at, index.is_multiple_of(shape.n));
+    let meter = |index: usize| {
+        state
+            .metrics()
+            .meter(arrival.at, index.is_multiple_of(shape.best_of))
+    };
     let tracked = streams.into_iter().enumerate();
     let running = Running {
         choices: tracked
@@ -72,12 +76,15 @@ fn request(prompt: &PreparedPrompt, shape: &Shape, index: usize) -> Request {
             seed,
             ..shape.sampling
         },
+        adjustments: shape.adjustments.clone(),
         max_tokens: prompt.max_tokens,
         stop: shape.stop.clone(),
         stop_tokens: shape.stop_tokens.clone(),
-        logprobs: shape.logprobs,
+        logprobs: shape.generated_logprobs(),
+        prompt_logprobs: shape.prompt_logprobs(),
         capture: Capture::default(),
         priority: Priority::Normal,
+        precedence: shape.precedence,
         witness: None,
     }
 }
@@ -91,9 +98,8 @@ fn refused(error: SubmitError, shape: &Shape, prompts: &[PreparedPrompt]) -> Api
             ApiError::invalid(format!("documents[{index}]"), error.to_string())
         }
         SubmitError::TooMany { .. } => {
-            let param = if shape.n > 1 { "n" } else { "prompt" };
             let message = format!("{error}: the server's `--max-num-seqs` and `--max-queue` together");
-            ApiError::invalid(param, message)
+            ApiError::invalid(shape.multiplier(), message)
         }
         SubmitError::CheckLayer { .. } => ApiError::invalid("blend.check_layer", error.to_string()),
         SubmitError::TooLarge { needed, pages } => too_large(needed, pages, shape, prompts),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use medley_generate::{ModelCard, Sampling};
+use medley_generate::{Adjustments, ModelCard, Sampling};
 use medley_kv::{BlendOptions, TokenId};
 use medley_openai::CompletionRequest;
 
-use super::{blend, limits::within, sampling, unsupported};
+use super::{adjustments, blend, limits::within, sampling, unsupported};
 use crate::{Quality, ServerConfig, error::ApiError};
 
 /// Tokens that are generated if the request does not say.
@@ -15,22 +15,31 @@ const DEFAULT_MAX_TOKENS: u64 = 16;
 const MOST_CHOICES: u32 = 128;
 /// Most alternatives reported with a token.
 const MOST_LOGPROBS: u32 = 5;
+/// Most completions of one prompt to choose from.
+const MOST_CANDIDATES: u32 = 20;
 /// Longest cache salt, in characters.
 const LONGEST_SALT: usize = 1024;
 
 /// A request without its prompt.
 pub(crate) struct Shape {
-    /// Completions a prompt.
+    /// Completions of a prompt that are returned.
     pub(super) n: usize,
+    /// Completions of a prompt that are generated; at least as many.
+    pub(super) best_of: usize,
     /// Tokens to generate at most, before the clamp to the room left; 0 only with `echo`.
     pub(super) max_tokens: usize,
     /// Whether texts begin with the prompt.
     pub(super) echo: bool,
     /// Alternatives to report with each token.
     pub(super) logprobs: Option<u8>,
+    /// Whether choices carry the ids of their tokens.
+    pub(super) return_token_ids: bool,
     /// What the stream carries, if one is asked for.
     pub(crate) stream: Option<StreamShape>,
     pub(super) sampling: Sampling,
+    pub(super) adjustments: Adjustments,
+    /// Lower goes first.
+    pub(super) precedence: i64,
     pub(super) stop: Vec<String>,
     pub(super) stop_tokens: Arc<[TokenId]>,
     pub(super) blend: BlendOptions,
@@ -56,18 +65,49 @@ impl Shape {
     ) -> Result<Self, ApiError> {
         unsupported::refuse(request)?;
         let n = choices(request)?;
+        let max_tokens = max_tokens(request)?;
         Ok(Self {
-            n,
-            max_tokens: max_tokens(request)?,
+            n: n as usize,
+            best_of: best_of(request, n)?,
+            max_tokens,
             echo: request.echo == Some(true),
             logprobs: logprobs(request)?,
+            return_token_ids: request.return_token_ids == Some(true),
             stream: stream(request)?,
             sampling: sampling::sampling(request)?,
+            adjustments: adjustments::adjustments(request, card, max_tokens)?,
+            precedence: request.priority.unwrap_or(0),
             stop: sampling::stop_strings(request.stop.as_ref())?,
             stop_tokens: sampling::stop_tokens(request, card)?,
             blend: blend::options(request.blend, config, quality)?,
             cache_salt: cache_salt(request)?,
         })
+    }
+
+    /// What multiplies the prompts.
+    pub(super) fn factor(&self) -> &'static str {
+        match self.best_of > self.n {
+            true => "best_of",
+            false => "n",
+        }
+    }
+
+    /// The parameter to change where there are too many choices.
+    pub(super) fn multiplier(&self) -> &'static str {
+        match self.best_of {
+            1 => "prompt",
+            _ => self.factor(),
+        }
+    }
+
+    /// Alternatives to report with each token of the prompt: where it is shown and log-probabilities are.
+    pub(super) fn prompt_logprobs(&self) -> Option<u8> {
+        self.logprobs.filter(|_| self.echo)
+    }
+
+    /// Alternatives that the engine is to report: the best completions are found by their log-probabilities.
+    pub(super) fn generated_logprobs(&self) -> Option<u8> {
+        self.logprobs.or((self.best_of > self.n).then_some(0))
     }
 
     /// Whether the prompt is run for its account alone and what it generates is thrown away.
@@ -76,20 +116,27 @@ impl Shape {
     }
 }
 
-fn choices(request: &CompletionRequest) -> Result<usize, ApiError> {
+fn choices(request: &CompletionRequest) -> Result<u32, ApiError> {
     within("n", request.n, 1..=MOST_CHOICES)?;
-    let n = request.n.unwrap_or(1);
-    match request.best_of {
-        Some(best_of) if best_of < n => Err(ApiError::invalid(
-            "best_of",
-            format!("`best_of` must be at least `n`, {n}, not {best_of}"),
-        )),
-        Some(best_of) if best_of > n => {
-            let message = "this server does not support `best_of` above `n` yet: omit it or send `n`";
-            Err(ApiError::unsupported("best_of", message))
-        }
-        _ => Ok(n as usize),
+    Ok(request.n.unwrap_or(1))
+}
+
+/// `best_of` equal to `n` says nothing, however many these are.
+fn best_of(request: &CompletionRequest, n: u32) -> Result<usize, ApiError> {
+    let best_of = request.best_of.unwrap_or(n);
+    if best_of != n {
+        within("best_of", request.best_of, 1..=MOST_CANDIDATES)?;
     }
+    if best_of < n {
+        let message = format!("`best_of` must be at least `n`, {n}, not {best_of}");
+        return Err(ApiError::invalid("best_of", message));
+    }
+    if best_of > n && request.stream == Some(true) {
+        let message =
+            "the best of several completions are known at the end: `best_of` above `n` goes without `stream`";
+        return Err(ApiError::invalid("best_of", message));
+    }
+    Ok(best_of as usize)
 }
 
 fn max_tokens(request: &CompletionRequest) -> Result<usize, ApiError> {
@@ -105,10 +152,6 @@ fn max_tokens(request: &CompletionRequest) -> Result<usize, ApiError> {
 
 fn logprobs(request: &CompletionRequest) -> Result<Option<u8>, ApiError> {
     within("logprobs", request.logprobs, 0..=MOST_LOGPROBS)?;
-    if request.logprobs.is_some() && request.echo == Some(true) {
-        let message = "this server does not support `logprobs` with `echo` yet: omit one of them";
-        return Err(ApiError::unsupported("logprobs", message));
-    }
     Ok(request.logprobs.and_then(|k| u8::try_from(k).ok()))
 }
 

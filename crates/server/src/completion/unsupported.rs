@@ -11,43 +11,7 @@ pub(super) fn refuse(request: &CompletionRequest) -> Result<(), ApiError> {
         |format: &serde_json::Value| format.get("type").and_then(|kind| kind.as_str()) == Some("text");
     let cases = [
         ("suffix", request.suffix.is_some(), "omit it"),
-        (
-            "presence_penalty",
-            differs(request.presence_penalty, 0.0),
-            "omit it or send 0",
-        ),
-        (
-            "frequency_penalty",
-            differs(request.frequency_penalty, 0.0),
-            "omit it or send 0",
-        ),
-        (
-            "repetition_penalty",
-            differs(request.repetition_penalty, 1.0),
-            "omit it or send 1",
-        ),
-        (
-            "logit_bias",
-            request.logit_bias.as_ref().is_some_and(|bias| !bias.is_empty()),
-            "omit it or send {}",
-        ),
-        ("min_p", differs(request.min_p, 0.0), "omit it or send 0"),
-        (
-            "min_tokens",
-            request.min_tokens.is_some_and(|least| least > 0),
-            "omit it or send 0",
-        ),
         ("prompt_logprobs", request.prompt_logprobs.is_some(), "omit it"),
-        (
-            "return_token_ids",
-            request.return_token_ids == Some(true),
-            "omit it or send false",
-        ),
-        (
-            "priority",
-            request.priority.is_some_and(|priority| priority != 0),
-            "omit it or send 0",
-        ),
         (
             "response_format",
             request

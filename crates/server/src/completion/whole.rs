@@ -5,11 +5,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use medley_generate::Event;
-use medley_openai::{Completion, CompletionChoice};
+use medley_openai::Completion;
 use medley_prompt::Tokenizer;
 
 use super::{
-    logprobs::{self, Offset},
+    candidate::{Candidate, best},
     outcome::{Answer, OBJECT},
 };
 use crate::error::ApiError;
@@ -25,47 +25,31 @@ pub(crate) async fn collect(mut answer: Answer, tokenizer: &Tokenizer) -> Result
     Ok((headers, Json(texts.completion(answer))).into_response())
 }
 
-struct Texts {
-    choices: Vec<CompletionChoice>,
-    offsets: Vec<Offset>,
-    tokens: usize,
-}
+struct Texts(Vec<Candidate>);
 
 impl Texts {
     fn new(answer: &Answer) -> Self {
-        let choice = |index| CompletionChoice {
-            index,
-            text: answer.echo(index).to_owned(),
-            logprobs: answer.shape.logprobs.map(|_| Default::default()),
-            finish_reason: None,
-        };
-        let choices: Vec<_> = (0..answer.choices()).map(choice).collect();
-        Self {
-            offsets: vec![Offset::default(); choices.len()],
-            choices,
-            tokens: 0,
-        }
+        Self(
+            (0..answer.choices())
+                .map(|index| Candidate::new(answer, index))
+                .collect(),
+        )
     }
 
     fn take(&mut self, index: usize, event: Event, answer: &mut Answer, tokenizer: &Tokenizer) {
-        let Some((choice, offset)) = self.choices.get_mut(index).zip(self.offsets.get_mut(index)) else {
+        let Some(candidate) = self.0.get_mut(index) else {
             return;
         };
         match event {
             Event::Planned(report) => answer.ledger.enter(index, *report),
+            Event::Prompt(tokens) => tokens.iter().for_each(|token| candidate.list(token, tokenizer)),
             Event::Token(_) if answer.shape.discards_output() => {}
-            Event::Token(token) => {
-                self.tokens += 1;
-                choice.text.push_str(&token.text);
-                if let Some(list) = &mut choice.logprobs {
-                    logprobs::add(list, offset, &token, tokenizer);
-                }
-            }
+            Event::Token(token) => candidate.push(&token, tokenizer),
             Event::Finished { reason, text, report } => {
                 if !answer.shape.discards_output() {
-                    choice.text.push_str(&text);
+                    candidate.choice.text.push_str(&text);
                 }
-                choice.finish_reason = Some(answer.finish_reason(reason));
+                candidate.choice.finish_reason = Some(answer.finish_reason(reason));
                 answer.ledger.enter(index, *report);
             }
             Event::Failed(_) => {}
@@ -73,14 +57,15 @@ impl Texts {
     }
 
     fn completion(self, answer: Answer) -> Completion {
-        let (usage, medley) = (answer.ledger.usage(self.tokens), answer.ledger.medley());
+        let generated = self.0.iter().map(|candidate| candidate.tokens).sum();
+        let (usage, medley) = (answer.ledger.usage(generated), answer.ledger.medley());
         let head = answer.head;
         Completion {
             id: head.id,
             object: OBJECT,
             created: head.created,
             model: head.model,
-            choices: self.choices,
+            choices: best(self.0, answer.shape.best_of, answer.shape.n),
             usage,
             medley,
         }

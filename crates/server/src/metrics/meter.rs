@@ -63,6 +63,7 @@ impl Meter {
     pub(crate) fn observe(&mut self, event: &Event) {
         match event {
             Event::Planned(report) => self.planned(report),
+            Event::Prompt(_) => {}
             Event::Token(_) => self.token(),
             Event::Finished { reason, report, .. } => self.finished(*reason, report),
             Event::Failed(GenerateError::Engine(_) | GenerateError::Displaced) => self.abort(Abort::Engine),

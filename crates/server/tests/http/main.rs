@@ -2,6 +2,7 @@
 
 mod access;
 mod batches;
+mod best_of;
 mod clients;
 mod documents;
 mod errors;
@@ -11,10 +12,12 @@ mod metrics;
 mod openapi;
 mod operations;
 mod parameters;
+mod prompt_logprobs;
 mod quality;
 mod reports;
 mod setup;
 mod sockets;
 mod streams;
+mod token_ids;
 mod turns;
 mod whole;

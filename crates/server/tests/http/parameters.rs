@@ -1,5 +1,6 @@
 //! What parameters become, and which are refused.
 
+use medley_generate::Adjustments;
 use medley_kv::{BlendMode, BlendOptions, ReportDetail, Strategy, TokenId};
 use serde_json::{Value, json};
 
@@ -74,6 +75,26 @@ async fn parameters_reach_the_engine() {
 }
 
 #[tokio::test]
+async fn what_changes_logits_reaches_the_engine() {
+    let request = run(json!({
+        "presence_penalty": 0.5, "frequency_penalty": -0.5, "repetition_penalty": 1.25, "min_p": 0.125, "min_tokens": 3,
+        "logit_bias": {"200": -100, "7": 2.5}, "priority": -4,
+    }))
+    .await;
+    let expected = Adjustments {
+        bias: [(TokenId(7), 2.5), (TokenId(200), -100.0)].into(),
+        repetition_penalty: 1.25,
+        frequency_penalty: -0.5,
+        presence_penalty: 0.5,
+        min_p: 0.125,
+        min_tokens: 3,
+    };
+    assert_eq!((request.adjustments, request.precedence), (expected, -4));
+    let plain = run(json!({"presence_penalty": null, "logit_bias": {}})).await;
+    assert_eq!((plain.adjustments, plain.precedence), (Adjustments::default(), 0));
+}
+
+#[tokio::test]
 async fn what_blend_leaves_open_is_the_servers_default() {
     let mut config = config();
     config.blend_defaults.strategy = Strategy::Heads;
@@ -110,8 +131,7 @@ async fn bos_is_left_out_when_asked() {
 #[tokio::test]
 async fn neutral_values_of_unsupported_parameters_are_fine() {
     run(json!({
-        "presence_penalty": 0, "frequency_penalty": 0.0, "repetition_penalty": 1, "logit_bias": {}, "min_p": 0,
-        "min_tokens": 0, "return_token_ids": false, "priority": 0, "response_format": {"type": "text"},
+        "response_format": {"type": "text"},
         "suffix": null, "user": "u", "metadata": {"a": 1}, "bad_words": [], "use_beam_search": false,
         "length_penalty": 1.0, "include_stop_str_in_output": false, "guided_json": null,
     }))
@@ -123,15 +143,7 @@ async fn unsupported_parameters_are_refused_and_never_ignored() {
     let server = server(&Fake::says(&["x"]));
     for (param, value) in [
         ("suffix", json!("s")),
-        ("presence_penalty", json!(0.5)),
-        ("frequency_penalty", json!(-0.5)),
-        ("repetition_penalty", json!(1.1)),
-        ("logit_bias", json!({"50256": -100})),
-        ("min_p", json!(0.1)),
-        ("min_tokens", json!(2)),
         ("prompt_logprobs", json!(1)),
-        ("return_token_ids", json!(true)),
-        ("priority", json!(3)),
         ("response_format", json!({"type": "json_object"})),
         ("structured_outputs", json!({"regex": "a"})),
         ("guided_json", json!({"type": "object"})),
@@ -145,14 +157,11 @@ async fn unsupported_parameters_are_refused_and_never_ignored() {
         ("use_beam_search", json!(true)),
         ("length_penalty", json!(0.5)),
         ("include_stop_str_in_output", json!(true)),
-        ("best_of", json!(2)),
     ] {
         let reply = post(&server, with_prompt(&json!({param: value}))).await;
         let message = reply.is_error(400, "unsupported_parameter", Some(param));
         assert!(message.contains(param), "{message}");
     }
-    let reply = post(&server, with_prompt(&json!({"echo": true, "logprobs": 1}))).await;
-    reply.is_error(400, "unsupported_parameter", Some("logprobs"));
 }
 
 #[tokio::test]
@@ -167,6 +176,23 @@ async fn values_out_of_range_are_refused_with_their_parameter() {
         (json!({"n": 0}), "n"),
         (json!({"n": 129}), "n"),
         (json!({"n": 2, "best_of": 1}), "best_of"),
+        (json!({"n": 2, "best_of": 21}), "best_of"),
+        (json!({"best_of": 0}), "best_of"),
+        (json!({"best_of": 2, "stream": true}), "best_of"),
+        (json!({"prompt": vec!["a"; 7], "best_of": 20}), "best_of"),
+        (json!({"presence_penalty": 2.1}), "presence_penalty"),
+        (json!({"frequency_penalty": -2.1}), "frequency_penalty"),
+        (json!({"repetition_penalty": 0}), "repetition_penalty"),
+        (json!({"repetition_penalty": -1}), "repetition_penalty"),
+        (json!({"repetition_penalty": 1e300}), "repetition_penalty"),
+        (json!({"min_p": 1.1}), "min_p"),
+        (json!({"min_tokens": 17}), "min_tokens"),
+        (json!({"min_tokens": 3, "max_tokens": 2}), "min_tokens"),
+        (json!({"logit_bias": {"258": 1}}), "logit_bias.258"),
+        (json!({"logit_bias": {"-1": 1}}), "logit_bias.-1"),
+        (json!({"logit_bias": {"word": 1}}), "logit_bias.word"),
+        (json!({"logit_bias": {"5": 100.5}}), "logit_bias.5"),
+        (json!({"logit_bias": {"5": 1, "05": 1}}), "logit_bias.5"),
         (json!({"logprobs": 6}), "logprobs"),
         (json!({"max_tokens": 0}), "max_tokens"),
         (json!({"stop": ["a", "b", "c", "d", "e"]}), "stop"),
