@@ -7,6 +7,7 @@ mod adjustments;
 mod arrows;
 mod background;
 mod calibration;
+mod chain;
 mod choices;
 #[cfg(feature = "cuda")]
 mod cuda;

@@ -22,6 +22,8 @@ pub(crate) struct Account {
     pub layers: usize,
     /// Whole rows of the passes behind the prefix.
     pub rows: usize,
+    /// Texts behind documents that were found with the blended overlay, in tokens; `None` if there was none to go on from.
+    pub resumed: Option<usize>,
     pub documents: Vec<DocumentAccount>,
     pub timing: Timing,
     mark: Instant,
@@ -62,6 +64,7 @@ impl Account {
             exact_prefix: 0,
             layers,
             rows: 0,
+            resumed: None,
             documents,
             timing,
             mark,
@@ -88,7 +91,8 @@ impl Account {
         milliseconds(now - std::mem::replace(&mut self.mark, now))
     }
 
-    /// The report, with `repaired` document positions in ascending order.
+    /// The report, with `repaired` document positions in ascending order. Those that were found with the overlay were
+    /// repaired for another prompt, and reused for this one.
     pub(crate) fn report(&self, repaired: &[Position]) -> Report {
         let documents: Vec<_> = self
             .documents
@@ -99,7 +103,7 @@ impl Account {
         let sum = |f: fn(&DocumentReport) -> usize| documents.iter().map(f).sum::<usize>();
         let mut tokens = TokenCounts {
             exact_prefix: self.exact_prefix,
-            reused: sum(|d| d.reused),
+            reused: sum(|d| d.reused) + self.resumed.unwrap_or(0),
             computed: sum(|d| d.computed),
             repaired: sum(|d| d.repaired),
             fresh: 0,
@@ -125,6 +129,10 @@ impl Account {
         let repaired: usize = ranges.iter().map(|r| r.len as usize).sum();
         let kept = document.span.len as usize - repaired;
         let computed = document.source == Source::Computed;
+        let (found, repaired, ranges) = match self.resumed {
+            Some(_) => (repaired, 0, Vec::new()),
+            None => (0, repaired, ranges),
+        };
         DocumentReport {
             index,
             name: document.name.clone(),
@@ -132,7 +140,7 @@ impl Account {
             tokens: document.span.len as usize,
             offset: document.span.start as usize,
             source: document.source,
-            reused: if computed { 0 } else { kept },
+            reused: if computed { found } else { found + kept },
             computed: if computed { kept } else { 0 },
             repaired,
             repaired_ranges: if self.detail == ReportDetail::Tokens {

@@ -14,16 +14,17 @@ use medley_generate::{Priority, Request};
 use medley_kv::{
     BlendMode, Document, DocumentKey, Namespace, PAGE_TOKENS, Plan, Source, Strategy, pages_for,
 };
-use medley_store::{DocumentLease, Miss, Page, Residency};
+use medley_store::{Blended, DocumentLease, Miss, Page, Residency};
 
 use crate::{
     EngineConfig,
     account::{Account, DocumentAccount},
     canonical::Computation,
+    chain::Link,
     events::Events,
     holdings::{Holdings, Occurrence},
-    sequence::Sequence,
-    stem::branch_pages,
+    sequence::{Chained, Sequence},
+    stem::{Copy, Stem, branch_pages},
     trunk::{Group, Prompted},
     voice::Voice,
 };
@@ -112,6 +113,15 @@ impl Need {
         pages_for(last.max(compare))
     }
 
+    /// Pages of an overlay that begins with a found one: those that are shared, and those of its own. The page of the last
+    /// row that was found is copied.
+    fn resumed_pages(&self, found: &Blended) -> (usize, usize) {
+        let shared = (found.rows.len() - 1) / PAGE_TOKENS;
+        let behind = self.layout.len() - 1 - self.layout.question().0 as usize;
+        let slots = found.rows.len() + behind + self.generated;
+        (shared, pages_for(slots) - shared)
+    }
+
     /// Pages of a further choice of the prompt at most.
     pub(crate) fn branch_pages(&self) -> usize {
         match self.plan {
@@ -142,6 +152,8 @@ pub(crate) struct Admitted {
     /// Documents that have to be computed.
     pub computations: Vec<Computation>,
     pub misses: Vec<Miss>,
+    /// A page to copy before the sequence's rows run, and what keeps it until then.
+    pub copy: Option<(Copy, Blended)>,
 }
 
 /// A document of a request as admission found it.
@@ -216,6 +228,12 @@ pub(crate) fn admit(
         _ if background || request.prompt_logprobs.is_some() => Vec::new(),
         _ => residency.prefix(&namespace, &tokens[..prefix_tokens]),
     };
+    let link = Link::of(request, need.plan, &need.rule, &namespace);
+    let resumed = link.as_ref().and_then(|link| link.find(residency));
+    let (overlay_shared, overlay_own) = match &resumed {
+        Some(blended) => need.resumed_pages(blended),
+        None => (0, need.overlay_pages()),
+    };
     let started = || {
         let pairs = request.prompt.documents().zip(&keys).zip(&found);
         pairs
@@ -225,13 +243,13 @@ pub(crate) fn admit(
     let computed: usize = started()
         .map(|(d, _)| Computation::pages_needed(&d.anchor, &d.tokens))
         .sum();
-    let private = need.prefix_pages() - shared.len() + need.overlay_pages();
+    let private = need.prefix_pages() - shared.len() + overlay_own;
     let Some(mut pages) = room.pages(residency, private + computed) else {
         return Err(queued);
     };
     let mut take = |n: usize| pages.drain(..n).collect::<Vec<_>>();
     let own = take(need.prefix_pages() - shared.len());
-    let overlay = take(need.overlay_pages());
+    let overlay = take(overlay_own);
     let computation = |(document, key): (&Document, &DocumentKey)| {
         let pages = take(Computation::pages_needed(&document.anchor, &document.tokens));
         Computation::new(*key, document.anchor.clone(), document.tokens.clone(), pages)
@@ -277,20 +295,40 @@ pub(crate) fn admit(
         });
     }
     let voice = Voice::new(request, need.generated, text.clone(), queued.events);
-    let holdings = Holdings::new(shared, own, occurrences, overlay);
+    let copy = resumed.as_ref().map(|blended| Copy {
+        from: blended.pages[overlay_shared].id(),
+        to: overlay[0].id(),
+    });
+    let stem = Stem {
+        prefix_len: shared.len() * PAGE_TOKENS,
+        shared,
+        common: Vec::new(),
+        documents: occurrences,
+        overlay: resumed
+            .as_ref()
+            .map_or_else(Vec::new, |b| b.pages[..overlay_shared].to_vec()),
+    };
+    let holdings = Holdings::on(stem, own, overlay);
     let prompted = Prompted {
         tokens: tokens.into(),
         layout: Arc::new(need.layout),
         namespace,
         account,
-        repaired: Arc::new([]),
+        repaired: resumed
+            .as_ref()
+            .map_or_else(|| Arc::new([]) as Arc<[_]>, |b| b.repaired.clone()),
     };
     let group = queued.group.as_ref().map_or_else(Weak::new, Arc::downgrade);
-    let sequence = Sequence::new(prompted, holdings, awaited, voice, group);
+    let chained = match &resumed {
+        Some(blended) => Chained::Found(blended.rows.clone()),
+        None => link.map_or(Chained::No, Chained::Keep),
+    };
+    let sequence = Sequence::new(prompted, holdings, awaited, voice, group, chained);
     Ok(Admitted {
         sequence,
         computations,
         misses,
+        copy: copy.zip(resumed),
     })
 }
 

@@ -39,23 +39,6 @@ pub(crate) struct Holdings {
 }
 
 impl Holdings {
-    /// A sequence whose prefix continues `shared` pages on `own` ones.
-    pub(crate) fn new(
-        shared: Vec<PrefixLease>,
-        own: Vec<Page>,
-        documents: Vec<Occurrence>,
-        overlay: Vec<Page>,
-    ) -> Self {
-        let stem = Stem {
-            prefix_len: shared.len() * PAGE_TOKENS,
-            shared,
-            common: Vec::new(),
-            documents,
-            overlay: Vec::new(),
-        };
-        Self::on(stem, own, overlay)
-    }
-
     /// A sequence that continues `stem` on pages of its own.
     pub(crate) fn on(stem: Stem, own: Vec<Page>, overlay: Vec<Page>) -> Self {
         let overlay = stem.overlay.into_iter().chain(overlay.into_iter().map(Arc::new));
@@ -197,6 +180,11 @@ impl Holdings {
         let fresh = self.own.drain(..count - self.shared.len()).collect();
         self.shared = publish(&self.shared, fresh);
         self.list_prefix();
+    }
+
+    /// The first pages of the overlay.
+    pub(crate) fn first_of_overlay(&self, count: usize) -> Vec<Arc<Page>> {
+        self.overlay[..count].to_vec()
     }
 
     /// Gives back overlay pages beyond `slots` slots.

@@ -16,6 +16,7 @@ mod account;
 mod adjust;
 mod admission;
 mod canonical;
+mod chain;
 mod chunk;
 mod config;
 mod events;

@@ -23,8 +23,8 @@ enum Purpose {
     },
     /// Distance of recomputed keys at a layer from the canonical ones.
     Compare { layer: usize, values: Vec<f32> },
-    /// The final pass: its last row continues the prompt.
-    Repair,
+    /// The final pass, or its first part: rows up to the question. The last row of the prompt continues it.
+    Repair { ends: bool },
 }
 
 /// Rows to run over the canonical documents, in ascending order. Row `i` goes to overlay slot `i`.
@@ -33,6 +33,8 @@ pub(crate) struct Pass {
     /// Document positions among the rows: their canonical slots are hidden.
     hidden: Vec<Position>,
     done: usize,
+    /// Rows that decide how sums are cut: those that run one after the other, whatever had run before.
+    length: usize,
     purpose: Purpose,
 }
 
@@ -79,21 +81,34 @@ impl Pass {
         )
     }
 
-    /// The final pass.
-    pub(crate) fn repair(rows: Vec<Position>, hidden: Vec<Position>) -> Self {
-        Self::new(rows, hidden, Purpose::Repair)
+    /// The final pass, up to the prompt's last row if it `ends` there.
+    pub(crate) fn repair(rows: Vec<Position>, hidden: Vec<Position>, ends: bool) -> Self {
+        Self::new(rows, hidden, Purpose::Repair { ends })
     }
 
-    /// The final pass up to its last row, which is run again.
-    pub(crate) fn repeat_last(rows: Vec<Position>, hidden: Vec<Position>) -> Self {
-        let mut pass = Self::repair(rows, hidden);
-        pass.done = pass.rows.len().saturating_sub(1);
-        pass
+    /// What follows when the first `done` of `rows` have run: the rest of the prompt.
+    pub(crate) fn rest(rows: Vec<Position>, hidden: Vec<Position>, done: usize) -> Self {
+        let length = rows.len() - done;
+        Self {
+            done,
+            length,
+            ..Self::repair(rows, hidden, true)
+        }
+    }
+
+    /// The last of `rows`, which is the last of `length` that ran one after the other, is run again.
+    pub(crate) fn repeat_last(rows: Vec<Position>, hidden: Vec<Position>, length: usize) -> Self {
+        Self {
+            done: rows.len().saturating_sub(1),
+            length,
+            ..Self::repair(rows, hidden, true)
+        }
     }
 
     fn new(rows: Vec<Position>, hidden: Vec<Position>, purpose: Purpose) -> Self {
         debug_assert!(rows.is_sorted() && hidden.is_sorted());
         Self {
+            length: rows.len(),
             rows,
             hidden,
             done: 0,
@@ -123,7 +138,7 @@ impl Pass {
         };
         let mut chunk = Chunk {
             parts: holdings.parts(holdings.prefix_len, &self.hidden, &self.rows),
-            pass_rows: self.rows.len(),
+            pass_rows: self.length,
             rows: (self.done..end).map(row).collect(),
             ..Chunk::default()
         };
@@ -133,7 +148,9 @@ impl Pass {
                 chunk.depth = Depth::Keys(*layer);
                 chunk.deviations = self.references(end, holdings);
             }
-            Purpose::Repair => chunk.wanted = (end == self.rows.len()).then_some(wanted),
+            Purpose::Repair { ends } => {
+                chunk.wanted = (*ends && end == self.rows.len()).then_some(wanted);
+            }
         }
         Some(chunk)
     }
@@ -182,8 +199,13 @@ impl Pass {
                 }
             }
             Purpose::Compare { values, .. } => values.append(&mut results.deviations),
-            Purpose::Repair => {}
+            Purpose::Repair { .. } => {}
         }
+    }
+
+    /// Whether the prompt's last row is among the rows.
+    pub(crate) fn ends(&self) -> bool {
+        matches!(self.purpose, Purpose::Repair { ends: true })
     }
 
     /// Whether all rows ran.
@@ -195,8 +217,13 @@ impl Pass {
     pub(crate) fn whole_rows(&self, layers: usize) -> usize {
         match self.purpose {
             Purpose::Compare { layer, .. } => (self.rows.len() * layer).div_ceil(layers.max(1)),
-            Purpose::Probe { .. } | Purpose::Repair => self.rows.len(),
+            Purpose::Probe { .. } | Purpose::Repair { .. } => self.rows.len(),
         }
+    }
+
+    /// Rows that are left to run.
+    pub(crate) fn left(&self) -> usize {
+        self.rows.len() - self.done
     }
 
     /// All rows.

@@ -17,6 +17,7 @@ use medley_store::{DocumentLease, Residency};
 
 use crate::{
     account::Account,
+    chain::Link,
     chunk::{Chunk, ChunkRow, Following, Results},
     holdings::Holdings,
     pass::Pass,
@@ -41,6 +42,16 @@ enum Phase {
     Ended,
 }
 
+/// What the blended chain has to do with a sequence.
+pub(crate) enum Chained {
+    /// Nothing, any more.
+    No,
+    /// Rows up to the question are kept once they have run.
+    Keep(Link),
+    /// These rows, up to the question, have run.
+    Found(Arc<[Position]>),
+}
+
 /// An admitted request, and until its prompt has run the further choices of that prompt.
 pub(crate) struct Sequence {
     tokens: Arc<[TokenId]>,
@@ -60,6 +71,7 @@ pub(crate) struct Sequence {
     /// Whether the plan was said.
     planned: bool,
     repaired: Arc<[Position]>,
+    chained: Chained,
     /// Generated tokens that have been fed.
     fed: usize,
     phase: Phase,
@@ -73,6 +85,7 @@ impl Sequence {
         awaited: Vec<(usize, DocumentKey)>,
         voice: Voice,
         group: Weak<Group>,
+        chained: Chained,
     ) -> Self {
         let blended = prompted.account.plan == Plan::Blended;
         let end = if blended {
@@ -81,7 +94,7 @@ impl Sequence {
             prompted.tokens.len()
         };
         let mut sequence = Self::of(prompted, holdings, voice, Phase::Prefix { end });
-        (sequence.awaited, sequence.group) = (awaited, group);
+        (sequence.awaited, sequence.group, sequence.chained) = (awaited, group, chained);
         if !blended {
             sequence.say_plan();
         }
@@ -92,9 +105,15 @@ impl Sequence {
     /// A sequence whose prompt has run but for its last row, in a final pass over `rows` if it was blended.
     pub(crate) fn behind(prompted: Prompted, rows: Vec<Position>, holdings: Holdings, voice: Voice) -> Self {
         let phase = match prompted.account.plan {
-            Plan::Blended => Phase::Repair {
-                pass: Pass::repeat_last(rows, prompted.repaired.to_vec()),
-            },
+            Plan::Blended => {
+                let length = rows.len()
+                    - rows_asked(&prompted.layout, &rows)
+                        .filter(|&asked| asked < rows.len())
+                        .unwrap_or(0);
+                Phase::Repair {
+                    pass: Pass::repeat_last(rows, prompted.repaired.to_vec(), length),
+                }
+            }
             _ => Phase::Prefix {
                 end: prompted.tokens.len(),
             },
@@ -118,6 +137,7 @@ impl Sequence {
             group: Weak::new(),
             planned: false,
             repaired: prompted.repaired,
+            chained: Chained::No,
             fed: 0,
             phase,
         }
@@ -293,8 +313,14 @@ impl Sequence {
             Phase::Repair { pass } => {
                 pass.accept(rows, &mut results);
                 if pass.complete() {
-                    self.holdings.overlay_positions = pass.rows().to_vec();
-                    self.continue_with(results.following);
+                    let (rows, ends) = (pass.rows().to_vec(), pass.ends());
+                    self.keep_chained(&rows, residency);
+                    if ends {
+                        self.holdings.overlay_positions = rows;
+                        self.continue_with(results.following);
+                    } else {
+                        self.run_behind(rows);
+                    }
                 }
             }
             Phase::Decode { next: _ } => {
@@ -360,8 +386,13 @@ impl Sequence {
 
     fn settle_documents(&mut self) {
         if matches!(self.phase, Phase::Documents) && self.awaited.is_empty() {
-            let selection = Selection::new(&self.layout, self.account.rule);
-            self.follow(selection);
+            match std::mem::replace(&mut self.chained, Chained::No) {
+                Chained::Found(rows) => self.resume(&rows),
+                other => {
+                    self.chained = other;
+                    self.follow(Selection::new(&self.layout, self.account.rule));
+                }
+            }
         }
     }
 
@@ -402,14 +433,51 @@ impl Sequence {
     fn repair(&mut self, repairs: &Repairs) {
         self.account.timing.probe = self.account.lap();
         self.repaired = repairs.positions().into();
-        let rows = self.rows_with(&self.repaired);
+        let mut rows = self.rows_with(&self.repaired);
         self.account.rows += rows.len();
         self.say_plan();
         // Room for what decoding adds was reserved on top of the largest pass; keep just what is left to fill.
         self.holdings.shrink_overlay(rows.len() + self.voice.left());
+        let all = rows.len();
+        rows.truncate(rows_asked(&self.layout, &rows).unwrap_or(all));
+        let ends = rows.len() == all;
         self.phase = Phase::Repair {
-            pass: Pass::repair(rows, self.repaired.to_vec()),
+            pass: Pass::repair(rows, self.repaired.to_vec(), ends),
         };
+    }
+
+    /// Goes on from the overlay of an equal prompt up to the question. What was the last row of all is run again.
+    fn resume(&mut self, rows: &[Position]) {
+        self.account.timing.probe = self.account.lap();
+        let behind = self.layout.question() != self.layout.last();
+        let texts = rows.len() - self.repaired.len();
+        self.account.resumed = Some(if behind { texts } else { texts - 1 });
+        if behind {
+            self.run_behind(rows.to_vec());
+        } else {
+            let pass = Pass::repeat_last(rows.to_vec(), self.repaired.to_vec(), rows.len());
+            self.phase = Phase::Repair { pass };
+        }
+        if let Phase::Repair { pass } = &self.phase {
+            self.account.rows += pass.left();
+        }
+        self.say_plan();
+    }
+
+    /// Runs the text behind `rows`, which end with the question.
+    fn run_behind(&mut self, mut rows: Vec<Position>) {
+        let done = rows.len();
+        rows.extend((self.layout.question().0 + 1..=self.layout.last().0).map(Position));
+        self.phase = Phase::Repair {
+            pass: Pass::rest(rows, self.repaired.to_vec(), done),
+        };
+    }
+
+    /// Keeps the overlay of rows that have run up to the question.
+    fn keep_chained(&mut self, rows: &[Position], residency: &mut Residency) {
+        if let Chained::Keep(link) = std::mem::replace(&mut self.chained, Chained::No) {
+            link.keep(rows, &self.repaired, &self.holdings, residency);
+        }
     }
 
     /// Text behind the first document and `repaired`, ascending.
@@ -491,4 +559,14 @@ impl Sequence {
         self.voice.finish(reason, self.account.report(&self.repaired));
         self.phase = Phase::Ended;
     }
+}
+
+/// How many of the rows of a final pass run up to the question row, where all documents stand before it; those behind it run
+/// in a pass of their own.
+fn rows_asked(layout: &Layout, rows: &[Position]) -> Option<usize> {
+    let question = layout.question();
+    let behind = layout
+        .documents()
+        .all(|document| document.span.end() <= question.0);
+    behind.then(|| rows.partition_point(|&position| position <= question))
 }

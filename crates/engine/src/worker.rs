@@ -211,7 +211,8 @@ impl Worker {
     fn start(&mut self, admitted: Admitted) {
         self.shared.missed(&admitted.misses);
         self.computing.extend(admitted.computations);
-        self.running.push(admitted.sequence);
+        let pair = admitted.copy.as_ref().map(|(copy, _)| (copy.from, copy.to));
+        self.run_copied(vec![admitted.sequence], pair.as_slice());
         self.shared.update(|g| g.running = self.foreground());
     }
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::TokenId;
+use crate::{Segment, TokenId};
 
 /// Everything outside the tokens that decides a KV entry's bits: model, weights revision, quantisation, KV
 /// format, RoPE parameters, numerical recipe and tenant.
@@ -92,6 +92,29 @@ impl PrefixKey {
     }
 }
 
+/// The key of blended KV: a prompt's segments up to its question row, in a namespace that says how they were blended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlendedKey([u8; 32]);
+
+impl BlendedKey {
+    /// Key of the prompt that begins with `segments`.
+    pub fn new(namespace: &Namespace, segments: &[Segment]) -> Self {
+        let mut hasher = blake3::Hasher::new_keyed(&namespace.0);
+        hasher.update(b"blended");
+        for segment in segments {
+            match segment {
+                Segment::Text(_) => frame(&mut hasher, b"text"),
+                Segment::Document(document) => {
+                    frame(&mut hasher, b"document");
+                    frame_tokens(&mut hasher, &document.anchor);
+                }
+            }
+            frame_tokens(&mut hasher, segment.tokens());
+        }
+        Self(*hasher.finalize().as_bytes())
+    }
+}
+
 fn frame(hasher: &mut blake3::Hasher, bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes());
     hasher.update(bytes);
@@ -117,7 +140,7 @@ macro_rules! debug_as_hex {
         }
     )*};
 }
-debug_as_hex!(Namespace, DocumentKey, PrefixKey);
+debug_as_hex!(Namespace, DocumentKey, PrefixKey, BlendedKey);
 
 #[cfg(test)]
 mod tests {
@@ -161,6 +184,39 @@ mod tests {
         assert_ne!(
             root.extend(&tokens(&[1])).extend(&tokens(&[2])),
             root.extend(&tokens(&[1, 2]))
+        );
+    }
+
+    #[test]
+    fn blended_keys_separate_what_is_text_and_what_a_document_is_behind() {
+        let ns = Namespace::builder().build();
+        let text = |ids: &[u32]| Segment::Text(tokens(ids).into());
+        let document = |anchor: &[u32], ids: &[u32], name: &str| {
+            Segment::Document(crate::Document {
+                name: Some(name.to_owned()),
+                tokens: tokens(ids).into(),
+                anchor: tokens(anchor).into(),
+            })
+        };
+        let key = |segments: &[Segment]| BlendedKey::new(&ns, segments);
+        let all = [
+            key(&[text(&[1]), document(&[9], &[2], "a"), text(&[3])]),
+            key(&[text(&[1]), document(&[9, 2], &[], "a"), text(&[3])]),
+            key(&[text(&[1]), document(&[8], &[2], "a"), text(&[3])]),
+            key(&[text(&[1]), text(&[2]), text(&[3])]),
+            key(&[text(&[1, 2]), document(&[9], &[], "a"), text(&[3])]),
+            BlendedKey::new(
+                &ns.subdivide("t"),
+                &[text(&[1]), document(&[9], &[2], "a"), text(&[3])],
+            ),
+        ];
+        for (i, x) in all.iter().enumerate() {
+            assert!(all[i + 1..].iter().all(|y| x != y), "key {i} collides");
+        }
+        assert_eq!(
+            key(&[text(&[1]), document(&[9], &[2], "b"), text(&[3])]),
+            all[0],
+            "names are no part of it"
         );
     }
 

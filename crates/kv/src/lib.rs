@@ -12,7 +12,7 @@ mod report;
 mod token;
 
 pub use geometry::{KvDtype, KvGeometry};
-pub use key::{DocumentKey, Namespace, NamespaceBuilder, PrefixKey};
+pub use key::{BlendedKey, DocumentKey, Namespace, NamespaceBuilder, PrefixKey};
 pub use options::{BlendMode, BlendOptions, Ratio, RatioOutOfRange, ReportDetail, Strategy, UnknownName};
 pub use page::{PAGE_TOKENS, PageId, SlotId, pages_for};
 pub use prompt::{Document, Prompt, PromptError, Segment};

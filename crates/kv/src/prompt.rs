@@ -93,6 +93,35 @@ impl Prompt {
         &self.segments
     }
 
+    /// The segments up to and with the question row, neighbouring texts as one; `None` unless there are documents and that
+    /// row is text behind all of them. Blended KV up to that row depends on nothing else of the prompt.
+    pub fn asked(&self) -> Option<Vec<Segment>> {
+        let mut asked: Vec<Segment> = Vec::new();
+        let mut text: Vec<TokenId> = Vec::new();
+        let mut left = self.question + 1;
+        for segment in &self.segments {
+            match segment {
+                Segment::Text(tokens) => {
+                    let taken = left.min(tokens.len());
+                    text.extend_from_slice(&tokens[..taken]);
+                    left -= taken;
+                }
+                Segment::Document(document) => {
+                    left = left.checked_sub(document.tokens.len()).filter(|&left| left > 0)?;
+                    if !text.is_empty() {
+                        asked.push(Segment::Text(std::mem::take(&mut text).into()));
+                    }
+                    asked.push(segment.clone());
+                }
+            }
+        }
+        let behind_documents = asked
+            .iter()
+            .any(|segment| matches!(segment, Segment::Document(_)));
+        asked.push(Segment::Text(text.into()));
+        behind_documents.then_some(asked)
+    }
+
     /// The documents in order.
     pub fn documents(&self) -> impl Iterator<Item = &Document> {
         self.segments.iter().filter_map(|s| match s {
@@ -118,5 +147,60 @@ impl Prompt {
             .iter()
             .flat_map(|s| s.tokens().iter().copied())
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(ids: &[u32]) -> Segment {
+        Segment::Text(ids.iter().copied().map(TokenId).collect())
+    }
+
+    fn document(ids: &[u32]) -> Segment {
+        Segment::Document(Document {
+            name: None,
+            tokens: ids.iter().copied().map(TokenId).collect(),
+            anchor: [TokenId(1)].into(),
+        })
+    }
+
+    fn asked(segments: Vec<Segment>, question: usize) -> Option<Vec<Segment>> {
+        Prompt::with_question(segments, question)
+            .expect("a prompt")
+            .asked()
+    }
+
+    #[test]
+    fn what_is_asked_ends_with_the_question_and_does_not_depend_on_how_texts_are_cut() {
+        let expected = Some(vec![text(&[1, 2]), document(&[3, 4]), text(&[5, 6])]);
+        let whole = vec![text(&[1, 2]), document(&[3, 4]), text(&[5, 6])];
+        assert_eq!(asked(whole.clone(), 5), expected);
+        let longer = vec![
+            text(&[1]),
+            text(&[2]),
+            document(&[3, 4]),
+            text(&[5]),
+            text(&[6, 7]),
+            text(&[8]),
+        ];
+        assert_eq!(asked(longer, 5), expected);
+        assert_eq!(
+            asked(whole, 4),
+            Some(vec![text(&[1, 2]), document(&[3, 4]), text(&[5])])
+        );
+    }
+
+    #[test]
+    fn nothing_is_asked_of_documents_that_the_question_does_not_follow() {
+        assert_eq!(asked(vec![text(&[1, 2])], 1), None);
+        let between = vec![document(&[1, 2]), text(&[3]), document(&[4]), text(&[5])];
+        assert_eq!(asked(between.clone(), 2), None);
+        assert_eq!(asked(between.clone(), 3), None);
+        assert!(asked(between, 4).is_some());
+        assert_eq!(asked(vec![text(&[1]), document(&[2, 3])], 2), None);
+        // Even one without tokens may get some in another prompt.
+        assert_eq!(asked(vec![document(&[1]), text(&[2]), document(&[])], 1), None);
     }
 }

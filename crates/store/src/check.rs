@@ -16,7 +16,10 @@ impl Residency {
             .documents
             .values()
             .flat_map(|entry| entry.pages.iter().map(Page::id));
-        let resident = documents.chain(self.prefixes.values().map(|node| node.entry.page.id()));
+        let overlays = self.blended.values().flat_map(|entry| &entry.blended.pages);
+        let resident = documents
+            .chain(self.prefixes.values().map(|node| node.entry.page.id()))
+            .chain(overlays.map(|page| page.id()));
         let mut count = 0;
         for id in resident {
             assert!(places.insert(id), "page {} is in two places", id.0);
@@ -35,7 +38,7 @@ impl Residency {
     fn check_entries(&self) {
         assert_eq!(
             self.order.len(),
-            self.documents.len() + self.prefixes.len(),
+            self.documents.len() + self.prefixes.len() + self.blended.len(),
             "the order lacks an entry"
         );
         for (key, entry) in &self.documents {

@@ -1,33 +1,36 @@
 //! What is resident, and who leaves for whom.
 //!
-//! Documents and prefix pages share one budget and one order of eviction, so that whatever is used more keeps its
+//! Documents, prefix pages and overlays share one budget and one order of eviction, so that whatever is used more keeps its
 //! place. Nothing is evicted for a demand that can't be met anyway.
 
 use std::{collections::HashMap, sync::Arc};
 
-use medley_kv::{DocumentKey, PrefixKey};
+use medley_kv::{BlendedKey, DocumentKey, PrefixKey};
 
 use crate::{
     MissCounts, Page, PagePool, ResidencyStats,
+    blended::BlendedEntry,
     fifo::Fifo,
     lease::{DocumentEntry, leased},
     prefix::Node,
 };
 
-/// A key of either kind.
+/// A key of any kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum EntryKey {
     Document(DocumentKey),
     Prefix(PrefixKey),
+    Blended(BlendedKey),
 }
 
-/// The documents and prefixes that stand in a pool's pages. Belongs to one owner.
+/// The documents, prefixes and overlays that stand in a pool's pages. Belongs to one owner.
 pub struct Residency {
     pub(crate) pool: PagePool,
     pub(crate) budget_pages: usize,
     pub(crate) resident_pages: usize,
     pub(crate) documents: HashMap<DocumentKey, Arc<DocumentEntry>>,
     pub(crate) prefixes: HashMap<PrefixKey, Node>,
+    pub(crate) blended: HashMap<BlendedKey, BlendedEntry>,
     pub(crate) order: Fifo<EntryKey>,
     pub(crate) misses: MissCounts,
     evictions: u64,
@@ -42,6 +45,7 @@ impl Residency {
             resident_pages: 0,
             documents: HashMap::new(),
             prefixes: HashMap::new(),
+            blended: HashMap::new(),
             order: Fifo::new(budget_pages),
             misses: MissCounts::default(),
             evictions: 0,
@@ -113,14 +117,17 @@ impl Residency {
     /// Pages of all entries that can leave one after the other.
     fn evictable_pages(&self) -> usize {
         let free = self.documents.values().filter(|entry| !leased(entry));
-        free.map(|entry| entry.pages.len()).sum::<usize>() + self.evictable_prefixes()
+        let overlays = self.blended.values().filter(|entry| !entry.in_use());
+        let overlays: usize = overlays.map(|entry| entry.blended.pages.len()).sum();
+        free.map(|entry| entry.pages.len()).sum::<usize>() + self.evictable_prefixes() + overlays
     }
 
     fn evict_one(&mut self) -> bool {
-        let (documents, prefixes) = (&self.documents, &self.prefixes);
+        let (documents, prefixes, blended) = (&self.documents, &self.prefixes, &self.blended);
         let may_leave = |key: &EntryKey| match key {
             EntryKey::Document(key) => documents.get(key).is_some_and(|entry| !leased(entry)),
             EntryKey::Prefix(key) => prefixes.get(key).is_some_and(Node::is_free),
+            EntryKey::Blended(key) => blended.get(key).is_some_and(|entry| !entry.in_use()),
         };
         let Some(key) = self.order.evict(may_leave) else {
             return false;
@@ -128,6 +135,7 @@ impl Residency {
         match key {
             EntryKey::Document(key) => self.remove_document(&key),
             EntryKey::Prefix(key) => self.remove_prefix(&key),
+            EntryKey::Blended(key) => self.remove_blended(&key),
         }
         self.evictions += 1;
         true

@@ -14,6 +14,7 @@ use medley_kv::PageId;
 use super::Worker;
 use crate::{
     admission::{Need, Queued, Room},
+    sequence::Sequence,
     trunk::{Branch, Forked},
     voice::Voice,
 };
@@ -70,12 +71,21 @@ impl Worker {
     }
 
     fn begin(&mut self, forked: Vec<Forked>) {
-        if forked.is_empty() {
-            return;
-        }
-        let pairs: Vec<_> = forked.iter().map(|f| (f.copy.from, f.copy.to)).collect();
-        let copied = self.copy(&pairs);
-        for mut sequence in forked.into_iter().map(|f| f.sequence) {
+        let (sequences, pairs): (Vec<_>, Vec<_>) = forked
+            .into_iter()
+            .map(|f| (f.sequence, (f.copy.from, f.copy.to)))
+            .unzip();
+        self.run_copied(sequences, &pairs);
+    }
+
+    /// Takes sequences up that go on in copies of these pages.
+    pub(super) fn run_copied(&mut self, sequences: Vec<Sequence>, pairs: &[(PageId, PageId)]) {
+        let copied = if pairs.is_empty() {
+            Ok(())
+        } else {
+            self.copy(pairs)
+        };
+        for mut sequence in sequences {
             if copied.is_err() {
                 sequence.fail(GenerateError::Engine("the model failed to copy pages".to_owned()));
             }

@@ -1,0 +1,68 @@
+//! The blended chain: overlays of prompts up to their question rows, found again by equal prompts and by those that go on
+//! behind them.
+//!
+//! Rows up to the question run in a pass of their own, over parts that depend on nothing behind them; so their bits are the
+//! same in every prompt that begins so, and it makes no difference who ran them.
+
+use std::sync::Arc;
+
+use medley_blend::Rule;
+use medley_generate::{Priority, Request};
+use medley_kv::{BlendedKey, Namespace, Plan, Position, Segment, pages_for};
+use medley_store::{Blended, Residency};
+
+use crate::holdings::Holdings;
+
+/// A prompt up to its question row, and the key of its overlay.
+pub(crate) struct Link {
+    key: BlendedKey,
+    segments: Vec<Segment>,
+}
+
+impl Link {
+    /// The link of a request, if its overlay may be found and kept.
+    pub(crate) fn of(request: &Request, plan: Plan, rule: &Rule, namespace: &Namespace) -> Option<Self> {
+        if plan != Plan::Blended || request.priority == Priority::Background {
+            return None;
+        }
+        let segments = request.prompt.asked()?;
+        let key = BlendedKey::new(&namespace.subdivide(&how(rule)), &segments);
+        Some(Self { key, segments })
+    }
+
+    /// The overlay, if it is there.
+    pub(crate) fn find(&self, residency: &mut Residency) -> Option<Blended> {
+        residency.blended(self.key, &self.segments)
+    }
+
+    /// Keeps the overlay of `rows`, which have run.
+    pub(crate) fn keep(
+        self,
+        rows: &[Position],
+        repaired: &Arc<[Position]>,
+        holdings: &Holdings,
+        residency: &mut Residency,
+    ) {
+        let blended = Blended {
+            rows: rows.into(),
+            repaired: repaired.clone(),
+            pages: holdings.first_of_overlay(pages_for(rows.len())),
+        };
+        residency.keep_blended(self.key, self.segments, blended);
+    }
+}
+
+/// Everything of a rule that decides which rows are repaired.
+fn how(rule: &Rule) -> String {
+    let Rule {
+        strategy,
+        ratio,
+        hops,
+        rounds,
+        check_layer,
+    } = rule;
+    format!(
+        "blended by {strategy} {} {hops} {rounds} {check_layer}",
+        ratio.get().to_bits()
+    )
+}
