@@ -242,14 +242,17 @@ def test_a_bias_forces_and_forbids(client):
 
 
 def test_penalties_end_repetitions(client):
-    def run(**more):
-        body = {"return_token_ids": True, **more.pop("extra", {})}
-        return client.completions.create(model="default", prompt="a a a a a a a a a a a a", max_tokens=24, temperature=0, extra_body=body, **more).choices[0].token_ids
+    def run(extra=None, **more):
+        body = {"return_token_ids": True, **(extra or {})}
+        choice = client.completions.create(
+            model="default", prompt="a", max_tokens=64, temperature=0, logit_bias={"504": 100}, extra_body=body, **more
+        ).choices[0]
+        return choice.token_ids
 
-    free = run()
-    assert len(set(free)) < 12
-    assert len(set(run(frequency_penalty=2.0, presence_penalty=2.0))) > len(set(free))
-    assert len(set(run(extra={"repetition_penalty": 1.8}))) > len(set(free))
+    assert run() == [504] * 64
+    penalised = run(frequency_penalty=2.0, presence_penalty=2.0)
+    assert penalised[0] == 504 and set(penalised) != {504}
+    assert run({"repetition_penalty": 50.0})[:2].count(504) == 1
 
 
 def test_the_least_length_and_stop_tokens(client):
