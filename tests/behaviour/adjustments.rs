@@ -69,9 +69,9 @@ fn stop_tokens_and_stop_strings_wait_for_the_least_length() {
 fn a_request_whose_logits_change_answers_the_same_by_its_seed() {
     let sampled = |seed: u64| {
         prompt().with(|r| {
-            r.sampling.temperature = 1.0;
+            r.sampling.temperature = 2.0;
             r.sampling.seed = Some(seed);
-            r.adjustments.min_p = 0.01;
+            r.adjustments.min_p = 0.001;
             r.adjustments.repetition_penalty = 1.2;
             r.capture.logits = false;
         })

@@ -16,6 +16,7 @@ mod harness;
 mod history;
 mod http_load;
 mod http_reuse;
+mod http_text;
 mod lifecycle;
 mod pieces;
 mod prompt_logprobs;

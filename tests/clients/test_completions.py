@@ -126,6 +126,14 @@ BAD = [
     ({"prompt": "word " * 9000}, "prompt", "context_length_exceeded"),
     ({"documents": 7}, "documents", None),
     ({"max_tokens": "many"}, "max_tokens", None),
+    ({"suffix": "end"}, "suffix", "unsupported_parameter"),
+    ({"max_tokens": 0}, "max_tokens", None),
+    ({"logit_bias": {"50000000": 1}}, "logit_bias.50000000", None),
+    ({"logit_bias": {"a": 1}}, "logit_bias.a", None),
+    ({"stop_token_ids": [10**9]}, "stop_token_ids[0]", None),
+    ({"best_of": 2, "stream": True}, "best_of", None),
+    ({"presence_penalty": 3}, "presence_penalty", None),
+    ({"min_tokens": 17}, "min_tokens", None),
 ]
 
 
@@ -151,3 +159,117 @@ def test_an_unknown_model_is_not_found(client):
     with pytest.raises(openai.NotFoundError) as caught:
         client.completions.create(model="gpt-17", prompt="x")
     assert caught.value.body["code"] == "model_not_found"
+
+
+def test_choices_are_those_of_their_seeds(client):
+    def run(**more):
+        body = {"documents": DOCUMENTS}
+        answer = client.completions.create(model="default", prompt=QUESTION, max_tokens=12, temperature=1.2, extra_body=body, **more)
+        return [choice.text for choice in answer.choices]
+
+    texts = run(n=3, seed=7)
+    assert len(set(texts)) == 3
+    assert texts == [run(seed=seed)[0] for seed in (7, 8, 9)]
+
+
+def test_more_choices_than_run_at_once(client):
+    answer = client.completions.create(model="default", prompt="Once upon a time", n=24, max_tokens=4, temperature=1.2, seed=1)
+    assert [choice.index for choice in answer.choices] == list(range(24))
+    assert answer.usage.completion_tokens == sum(4 for _ in answer.choices)
+    assert answer.usage.prompt_tokens < 10
+
+
+def test_choices_of_a_stream_come_to_their_ends(client):
+    texts, ends = {}, {}
+    for chunk in client.completions.create(model="default", prompt="Once upon a time", n=3, max_tokens=6, temperature=1, seed=3, stream=True):
+        [choice] = chunk.choices
+        texts[choice.index] = texts.get(choice.index, "") + choice.text
+        if choice.finish_reason:
+            ends[choice.index] = choice.finish_reason
+    whole = client.completions.create(model="default", prompt="Once upon a time", n=3, max_tokens=6, temperature=1, seed=3)
+    assert [texts[index] for index in range(3)] == [choice.text for choice in whole.choices]
+    assert set(ends) == {0, 1, 2}
+
+
+def mean(choice):
+    return sum(choice.logprobs.token_logprobs) / len(choice.logprobs.token_logprobs)
+
+
+def test_the_best_of_several_are_returned(client):
+    def run(**more):
+        return client.completions.create(model="default", prompt="Once upon a time", max_tokens=6, temperature=1.3, seed=11, logprobs=0, **more)
+
+    best, every = run(n=2, best_of=6), run(n=6)
+    expected = sorted(every.choices, key=mean, reverse=True)[:2]
+    assert [choice.text for choice in best.choices] == [choice.text for choice in expected]
+    assert best.usage.completion_tokens == every.usage.completion_tokens
+
+
+def test_an_echoed_prompt_has_log_probabilities(client):
+    ids = [504, 3575, 282, 4649, 314]
+    scored = client.completions.create(model="default", prompt=[ids, ids[:3]], max_tokens=1, temperature=0, logprobs=1, echo=True)
+    logprobs = scored.choices[0].logprobs
+    assert len(logprobs.tokens) == len(ids) + 1
+    assert logprobs.token_logprobs[0] is None and logprobs.top_logprobs[0] is None
+    assert all(value <= 0 for value in logprobs.token_logprobs[1:])
+    assert "".join(logprobs.tokens) == scored.choices[0].text
+    # A prefix of a prompt has the same ones.
+    assert scored.choices[1].logprobs.token_logprobs[:3] == logprobs.token_logprobs[:3]
+    # Greedily generated tokens are the most probable ones, also once they stand in the prompt.
+    text = client.completions.create(model="default", prompt=ids, max_tokens=4, temperature=0, extra_body={"return_token_ids": True})
+    again = client.completions.create(model="default", prompt=ids + text.choices[0].token_ids, max_tokens=0, logprobs=1, echo=True)
+    tail = again.choices[0].logprobs
+    assert again.usage.completion_tokens == 0 and len(tail.tokens) == len(ids) + 4
+    for value, top in zip(tail.token_logprobs[len(ids):], tail.top_logprobs[len(ids):]):
+        assert value == max(top.values())
+
+
+def test_an_echoed_prompt_with_documents_is_run_plainly(client):
+    answer = ask(client, DOCUMENTS, logprobs=1, echo=True)
+    assert answer.medley["plan"] == "exact" and answer.medley["reason"]
+    assert answer.medley["tokens"]["fresh"] == answer.usage.prompt_tokens
+    assert len(answer.choices[0].logprobs.tokens) == answer.usage.prompt_tokens + answer.usage.completion_tokens
+
+
+def test_a_bias_forces_and_forbids(client):
+    def run(**more):
+        return client.completions.create(model="default", prompt="Once upon a time", max_tokens=4, temperature=0, extra_body={"return_token_ids": True}, **more).choices[0]
+
+    free = run()
+    assert run(logit_bias={"504": 100}).token_ids == [504] * 4
+    assert free.token_ids[0] not in run(logit_bias={str(free.token_ids[0]): -100}).token_ids
+    assert len(free.prompt_token_ids) == 4
+
+
+def test_penalties_end_repetitions(client):
+    def run(extra=None, **more):
+        body = {"return_token_ids": True, **(extra or {})}
+        choice = client.completions.create(
+            model="default", prompt="a", max_tokens=64, temperature=0, logit_bias={"504": 100}, extra_body=body, **more
+        ).choices[0]
+        return choice.token_ids
+
+    assert run() == [504] * 64
+    penalised = run(frequency_penalty=2.0, presence_penalty=2.0)
+    assert penalised[0] == 504 and set(penalised) != {504}
+    assert run({"repetition_penalty": 50.0})[:2].count(504) == 1
+
+
+def test_the_least_length_and_stop_tokens(client):
+    def run(**more):
+        return client.completions.create(model="default", prompt="Once upon a time", max_tokens=12, temperature=0, extra_body={"return_token_ids": True, **more}).choices[0]
+
+    third = run().token_ids[2]
+    ended = run(stop_token_ids=[third])
+    assert ended.finish_reason == "stop" and ended.token_ids[-1] == third and len(ended.token_ids) <= 3
+    longer = run(stop_token_ids=[third], min_tokens=8)
+    assert len(longer.token_ids) >= 9 or longer.finish_reason == "length"
+    assert third not in longer.token_ids[:8]
+
+
+def test_usage_counts_up_in_every_chunk(client):
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    chunks = list(client.completions.create(model="default", prompt="Once upon a time", max_tokens=5, temperature=0, stream=True, stream_options=options))
+    counts = [chunk.usage.completion_tokens for chunk in chunks]
+    assert counts == sorted(counts) and counts[-1] == 5
+    assert all(chunk.usage.prompt_tokens == 4 for chunk in chunks)

@@ -239,7 +239,7 @@ impl Worker {
             }
             self.shared.stepped();
             if self.lost {
-                return;
+                break;
             }
         }
         self.fork();
