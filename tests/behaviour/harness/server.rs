@@ -12,7 +12,7 @@ use medley_engine::Engine;
 use medley_generate::TokenText;
 use medley_kv::TokenId;
 use medley_prompt::{Anchor, Composer, GgufVocabulary, Tokenizer};
-use medley_server::{AppState, Readiness, ServerConfig, router, serve};
+use medley_server::{AppState, Patience, Readiness, ServerConfig, router, serve};
 use medley_shadow::{Rate, Shadow};
 use reqwest::blocking::{Client, Response};
 use serde_json::Value;
@@ -91,9 +91,11 @@ impl Server {
             let shutdown = async {
                 let _ = stopped.await;
             };
-            serve(listener, app, readiness, Duration::from_secs(5), shutdown)
-                .await
-                .expect("served");
+            let patience = Patience {
+                head: Duration::from_secs(60),
+                shutdown: Duration::from_secs(5),
+            };
+            serve(listener, app, readiness, patience, shutdown).await;
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
