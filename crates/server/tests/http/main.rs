@@ -13,6 +13,7 @@ mod openapi;
 mod operations;
 mod parameters;
 mod quality;
+mod random;
 mod reports;
 mod setup;
 mod sockets;
