@@ -74,6 +74,7 @@ pub struct TokenizerInfo {
     /// All tokens that end a text.
     pub eos_token_ids: Vec<u32>,
     /// The control tokens by id.
+    #[schema(value_type = BTreeMap<String, AddedToken>)]
     pub added_tokens_decoder: BTreeMap<u32, AddedToken>,
     /// The chat template, if the model has one.
     pub chat_template: Option<String>,
