@@ -4,7 +4,7 @@ use std::{io::ErrorKind, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, Error, Result};
 use medley_generate::Generate;
-use medley_server::{AppState, Engine, Quality, Readiness, ServerConfig as Settings, router};
+use medley_server::{AppState, Engine, Patience, Quality, Readiness, ServerConfig as Settings, router};
 use medley_shadow::{Rate, Shadow};
 use tokio::net::TcpListener;
 
@@ -21,24 +21,27 @@ pub async fn serve(model: ModelConfig, server: ServerConfig) -> Result<()> {
     let choice = model::choose(&model)?;
     let listener = bind(&server).await?;
     let address = listener.local_addr().context("the listener has no address")?;
-    tracing::info!(%address, "listening");
+    tracing::info!(%address, api_keys = server.http.api_keys.len(), "listening");
     let readiness = Readiness::loading();
     let settings = settings(&choice, &model, &server);
     let name = settings.served_names.first().cloned().unwrap_or_default();
     let state = AppState::new(settings, readiness.clone());
     let router = router(state.clone());
-    let timeout = server.shutdown_timeout.0;
+    let patience = Patience {
+        head: server.http.header_timeout,
+        shutdown: server.shutdown_timeout.0,
+    };
     let mut serving = tokio::spawn(medley_server::serve(
         listener,
         router,
         readiness.clone(),
-        timeout,
+        patience,
         signals::terminated()?,
     ));
     let format = model.log_format;
     let loading = load(choice, &model, &server, &name);
     tokio::select! {
-        ended = &mut serving => return ended?.context("the listener failed"),
+        ended = &mut serving => return ended.context("the listener failed"),
         loaded = loading => {
             let (running, quality) = loaded?;
             let generate = shadowed(running.engine, server.shadow_rate, &state)?;
@@ -46,7 +49,7 @@ pub async fn serve(model: ModelConfig, server: ServerConfig) -> Result<()> {
             announce(&name, address, format);
         }
     }
-    serving.await?.context("the listener failed")
+    serving.await.context("the listener failed")
 }
 
 /// Loads the model and finds out how much it has to recompute.
@@ -97,6 +100,12 @@ fn settings(choice: &Choice, model: &ModelConfig, server: &ServerConfig) -> Sett
     }
     settings.blend_defaults = model.blend.options;
     settings.auto_ratio = model.blend.auto_ratio;
+    let http = &server.http;
+    settings.api_keys = http.api_keys.clone();
+    settings.cors = http.cors.clone();
+    settings.body_limit = http.body_limit;
+    settings.body_timeout = http.body_timeout;
+    settings.request_timeout = http.request_timeout;
     settings
 }
 

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::RatioParam;
+
 /// Blending of one request; what is absent takes the server's default. Other keys are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -24,24 +26,6 @@ pub struct BlendParam {
     pub check_layer: Option<u32>,
     /// Detail of the report.
     pub report: Option<ReportParam>,
-}
-
-/// A share, or what the model was found to need.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged, expecting = "expected a number from 0 to 1 or \"auto\"")]
-pub enum RatioParam {
-    /// 0 to 1.
-    Number(f64),
-    /// By name.
-    Named(AutoParam),
-}
-
-/// What the model was found to need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum AutoParam {
-    /// The least ratio at which the model's calibration meets the target.
-    Auto,
 }
 
 /// How documents are treated.

@@ -5,6 +5,8 @@ use std::{thread::available_parallelism, time::Duration};
 use axum::http::HeaderValue;
 use medley_kv::{BlendOptions, Source};
 
+use crate::ApiKeys;
+
 /// The configuration of the server, validated by whoever builds it.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -14,6 +16,10 @@ pub struct ServerConfig {
     pub body_limit: usize,
     /// Time that a request's body may take to arrive.
     pub body_timeout: Duration,
+    /// Time that an answer may take, or of a stream its beginning; for ever if none.
+    pub request_timeout: Option<Duration>,
+    /// The keys that requests must come with.
+    pub api_keys: ApiKeys,
     /// Requests that are tokenised at once; others wait for their turn.
     pub max_preparing: usize,
     /// Documents that a request may carry.
@@ -39,6 +45,8 @@ impl ServerConfig {
             served_names: vec![model.into()],
             body_limit: 32 << 20,
             body_timeout: Duration::from_secs(30),
+            request_timeout: None,
+            api_keys: ApiKeys::default(),
             max_preparing: available_parallelism().map_or(1, usize::from),
             max_documents: 512,
             max_choices: 128,

@@ -85,6 +85,12 @@ pub(crate) enum ApiError {
          from the second time on"
     )]
     DocumentNotFound(usize),
+    /// A key is wanted and there is none.
+    #[error("this server wants an API key: send `Authorization: Bearer KEY`")]
+    NoKey,
+    /// Nobody's key.
+    #[error("the API key is unknown to this server")]
+    WrongKey,
     /// No such model.
     #[error("the model `{0}` does not exist")]
     ModelNotFound(String),
@@ -100,6 +106,9 @@ pub(crate) enum ApiError {
     /// The body did not arrive in time.
     #[error("the request's body did not arrive within {} seconds", .0.as_secs_f64())]
     BodyTimeout(Duration),
+    /// The answer took too long.
+    #[error("the answer took longer than {} seconds", .0.as_secs_f64())]
+    AnswerTimeout(Duration),
     /// A body of another type.
     #[error("the body must be JSON: send `content-type: application/json`")]
     MediaType,
@@ -133,6 +142,9 @@ const SERVER: &str = "server_error";
 
 /// Seconds after which a refused request may try again.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// How a request is to say who it is.
+const BEARER: HeaderValue = HeaderValue::from_static("Bearer");
 
 impl ApiError {
     pub(crate) fn invalid(param: impl Into<String>, message: impl Into<String>) -> Self {
@@ -171,11 +183,13 @@ impl ApiError {
             }
             Self::KvCapacity { .. } => (StatusCode::BAD_REQUEST, REQUEST, "kv_capacity_exceeded"),
             Self::DocumentNotFound(_) => (StatusCode::BAD_REQUEST, REQUEST, "document_not_found"),
+            Self::NoKey | Self::WrongKey => (StatusCode::UNAUTHORIZED, REQUEST, "invalid_api_key"),
             Self::ModelNotFound(_) => (StatusCode::NOT_FOUND, REQUEST, "model_not_found"),
             Self::UnknownPath(_) => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, REQUEST, "method_not_allowed"),
             Self::BodyTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, REQUEST, "request_too_large"),
             Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, REQUEST, "request_timeout"),
+            Self::AnswerTimeout(_) => (StatusCode::GATEWAY_TIMEOUT, SERVER, "answer_timeout"),
             Self::MediaType => (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 REQUEST,
@@ -250,6 +264,9 @@ impl IntoResponse for ApiError {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
         ) {
             response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, BEARER);
         }
         response.extensions_mut().insert(Failure {
             code,

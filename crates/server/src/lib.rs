@@ -11,8 +11,10 @@
 mod body;
 mod completion;
 mod config;
+mod connections;
 mod endpoints;
 mod error;
+mod keys;
 mod metrics;
 mod middleware;
 mod openapi;
@@ -22,10 +24,12 @@ mod request_id;
 mod router;
 mod serve;
 mod state;
+mod turn;
 
 pub use config::{CorsOrigins, ServerConfig};
+pub use keys::ApiKeys;
 pub use quality::{Gate, Quality};
 pub use readiness::{Engine, Phase, Readiness};
 pub use router::router;
-pub use serve::serve;
+pub use serve::{Patience, serve};
 pub use state::AppState;

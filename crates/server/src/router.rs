@@ -13,7 +13,10 @@ use crate::{
     AppState,
     completion::PLAN_HEADERS,
     config::CorsOrigins,
-    endpoints::{completions, health, live, metrics, models, openapi, unknown, version},
+    endpoints::{
+        completions, detokenize, docs, health, live, metrics, models, openapi, tokenize, tokenizer_info,
+        unknown, version,
+    },
     error::ApiError,
     middleware,
     openapi::{encode, frame},
@@ -26,12 +29,19 @@ fn table() -> OpenApiRouter<AppState> {
         .routes(routes!(completions::create))
         .routes(routes!(models::list))
         .routes(routes!(models::get))
+        .routes(routes!(tokenize::tokenize))
+        .routes(routes!(tokenize::under_v1))
+        .routes(routes!(detokenize::detokenize))
+        .routes(routes!(detokenize::under_v1))
+        .routes(routes!(tokenizer_info::tokenizer_info))
+        .routes(routes!(tokenizer_info::under_v1))
         .routes(routes!(health::health))
         .routes(routes!(health::ready))
         .routes(routes!(live::live))
         .routes(routes!(version::version))
         .routes(routes!(metrics::metrics))
         .routes(routes!(openapi::openapi))
+        .routes(routes!(docs::docs))
 }
 
 /// The server as a service: the table with everything around it.
@@ -51,6 +61,10 @@ fn wrapped(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
     routes
         // Innermost, at the handlers' own extractors: how much of a body is read.
         .layer(DefaultBodyLimit::max(state.config().body_limit))
+        // Answers that take too long are given up, inside of what counts and logs.
+        .layer(from_fn_with_state(state.clone(), middleware::limit))
+        // Only those who have a key get further, where one is wanted: nothing of a body has been read yet.
+        .layer(from_fn_with_state(state.clone(), middleware::require))
         // Panics end here, inside of what counts and logs, so that they are counted and logged as 500.
         .layer(from_fn(middleware::catch))
         // Counts and logs every response that a handler or a fallback made. Preflights never get here.

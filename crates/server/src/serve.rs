@@ -4,52 +4,73 @@
 //! answered with 503 and not with silence, until no request is being answered or the time is up. What still runs then
 //! ends with an error. Then the server stops listening and closes what is idle.
 
-use std::{io, time::Duration};
+use std::{io::ErrorKind, time::Duration};
 
-use axum::{Router, serve::ListenerExt};
+use axum::Router;
 use tokio::{
     net::TcpListener,
-    sync::oneshot,
-    time::{Instant, sleep_until, timeout, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
-use crate::Readiness;
+use crate::{Readiness, connections::Connections};
 
 /// Time that connections get to send the rest of their last response once listening has stopped.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Serves until `shutdown` resolves and running requests have finished, or `timeout` has passed since.
+/// Time after which connections are accepted again when the system had no more of something.
+const BREATH: Duration = Duration::from_millis(100);
+
+/// How long the server waits for its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For the head of a request, on a new connection and between requests.
+    pub head: Duration,
+    /// For running requests, at the end.
+    pub shutdown: Duration,
+}
+
+/// Serves until `shutdown` resolves and running requests have finished, or the time for them has passed since.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     readiness: Readiness,
-    timeout: Duration,
+    patience: Patience,
     shutdown: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    let listener = listener.tap_io(|connection| {
-        // Tokens are small: without this they would wait for each other's acknowledgements.
-        if let Err(error) = connection.set_nodelay(true) {
-            tracing::debug!(%error, "a connection keeps Nagle's algorithm");
-        }
-    });
-    let (stop, stopped) = oneshot::channel::<()>();
-    let server = axum::serve(listener, router).with_graceful_shutdown(async {
-        // Resolves too if the sender is gone.
-        let _ = stopped.await;
-    });
+) {
+    let connections = Connections::new(router, patience.head);
     tokio::select! {
-        result = async { server.await } => result,
-        () = drained(readiness, timeout, shutdown, stop) => Ok(()),
+        () = accept(&listener, &connections) => {}
+        () = drained(readiness, patience.shutdown, shutdown) => {}
+    }
+    drop(listener);
+    // Those that take longer are cut off.
+    let _ = timeout(LINGER, connections.close()).await;
+}
+
+/// Takes connections for ever.
+async fn accept(listener: &TcpListener, connections: &Connections) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => connections.serve(stream),
+            Err(error) if is_of_client(error.kind()) => {}
+            Err(error) => {
+                tracing::warn!(%error, "a connection can't be accepted");
+                sleep(BREATH).await;
+            }
+        }
     }
 }
 
-/// Resolves when nothing more is to be waited for, which is later than a server that closes in order needs.
-async fn drained(
-    readiness: Readiness,
-    patience: Duration,
-    shutdown: impl Future<Output = ()>,
-    stop: oneshot::Sender<()>,
-) {
+/// Whether it was the client's connection that failed, not the listener.
+fn is_of_client(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
+    )
+}
+
+/// Resolves when nothing more is to be waited for.
+async fn drained(readiness: Readiness, patience: Duration, shutdown: impl Future<Output = ()>) {
     shutdown.await;
     readiness.drain();
     let running = readiness.in_flight();
@@ -67,7 +88,4 @@ async fn drained(
         // Their clients are told.
         let _ = timeout(LINGER, readiness.idle()).await;
     }
-    // The server may have ended by itself; then nobody listens.
-    let _ = stop.send(());
-    sleep_until(Instant::now() + LINGER).await;
 }

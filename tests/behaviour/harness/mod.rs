@@ -10,4 +10,4 @@ pub use fake::{Engines, Through, document, document_behind, text, words};
 #[cfg(feature = "cuda")]
 pub use real::model_on;
 pub use real::{SECOND, SMALL, fetched, loaded, others, small_model, small_model_with_words, with_words};
-pub use server::{SEPARATOR, Server, at_once};
+pub use server::{SEPARATOR, Server, at_once, config};

@@ -12,7 +12,7 @@ use medley_engine::Engine;
 use medley_generate::TokenText;
 use medley_kv::TokenId;
 use medley_prompt::{Anchor, Composer, GgufVocabulary, Tokenizer};
-use medley_server::{AppState, Readiness, ServerConfig, router, serve};
+use medley_server::{AppState, Patience, Readiness, ServerConfig, router, serve};
 use medley_shadow::{Rate, Shadow};
 use reqwest::blocking::{Client, Response};
 use serde_json::Value;
@@ -49,6 +49,11 @@ impl Server {
 
     /// The same with shadow checks.
     pub fn fake_with(engines: &Engines, shadow_rate: Rate) -> Self {
+        Self::fake_as(engines, shadow_rate, config())
+    }
+
+    /// The same under a configuration.
+    pub fn fake_as(engines: &Engines, shadow_rate: Rate, config: ServerConfig) -> Self {
         let tokenizer = Tokenizer::from_gguf(byte_vocabulary()).expect("a tokenizer");
         let printable = |id: u32| (0x20..0x7f).contains(&id);
         let muted = (0..258).filter(|&id| !printable(id)).map(TokenId).collect();
@@ -61,19 +66,19 @@ impl Server {
         let backend = Box::new(FakeBackend::new(backend));
         let words = Arc::new(Words(tokenizer.clone()));
         let engine = Engine::start(backend, engines.config.clone(), words).expect("a thread");
-        Self::start(engine, tokenizer, shadow_rate)
+        Self::start(engine, tokenizer, shadow_rate, config)
     }
 
     /// On the small real model.
     pub fn small_model() -> Self {
         let (engine, tokenizer) = real::small_model_with_words(400, 300, 512);
-        Self::start(engine, tokenizer, Rate::NONE)
+        Self::start(engine, tokenizer, Rate::NONE, config())
     }
 
-    fn start(engine: Engine, tokenizer: Tokenizer, shadow_rate: Rate) -> Self {
+    fn start(engine: Engine, tokenizer: Tokenizer, shadow_rate: Rate, config: ServerConfig) -> Self {
         let composer = Composer::new(tokenizer.clone(), &Anchor::Bos, Some(SEPARATOR)).expect("a composer");
         let readiness = Readiness::loading();
-        let state = AppState::new(ServerConfig::new("test-model"), readiness.clone());
+        let state = AppState::new(config, readiness.clone());
         let shadow = Shadow::start(Arc::new(engine), shadow_rate, state.shadow_recorder());
         readiness.ready(medley_server::Engine {
             generate: Arc::new(shadow.expect("a thread")),
@@ -91,9 +96,11 @@ impl Server {
             let shutdown = async {
                 let _ = stopped.await;
             };
-            serve(listener, app, readiness, Duration::from_secs(5), shutdown)
-                .await
-                .expect("served");
+            let patience = Patience {
+                head: Duration::from_secs(60),
+                shutdown: Duration::from_secs(5),
+            };
+            serve(listener, app, readiness, patience, shutdown).await;
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -226,6 +233,11 @@ impl Drop for Server {
             "the server panicked"
         );
     }
+}
+
+/// What servers of the tests are told unless a test says otherwise.
+pub fn config() -> ServerConfig {
+    ServerConfig::new("test-model")
 }
 
 /// One token for every byte, BOS (256) and end of text (257).

@@ -1,12 +1,14 @@
 //! The validated configuration: everything typed, every default resolved.
 
 mod blend;
+mod http;
 mod paths;
 mod units;
 
 use std::{convert::Infallible, num::NonZeroUsize, path::PathBuf, thread};
 
 pub use blend::{Anchor, Blend};
+pub use http::Http;
 pub use paths::model_dir;
 pub use units::{Bytes, Time};
 #[cfg(test)]
@@ -91,6 +93,8 @@ pub struct ServerConfig {
     pub host: String,
     /// Port to listen on; 0 takes a free one.
     pub port: u16,
+    /// Who may ask, how much and for how long.
+    pub http: Http,
     /// Text at which plain prompts are split.
     pub separator: Option<String>,
     /// What happens to ratios below what the model needs.
@@ -144,6 +148,7 @@ impl ServerConfig {
             port: layers.required("port", |text| {
                 text.parse::<u16>().map_err(|_| "is not a number from 0 to 65535")
             })?,
+            http: Http::new(layers)?,
             separator: separator(layers)?,
             gate: layers.required("blend-gate", gate)?,
             shadow_rate: layers.required("blend-shadow-rate", shadow_rate)?,

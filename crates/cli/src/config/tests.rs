@@ -86,6 +86,11 @@ fn wrong_values_are_refused_by_the_name_of_their_flag() {
         ("blend-shadow-rate", "1%"),
         ("device", "tpu"),
         ("shutdown-timeout", "soon"),
+        ("max-body-size", "much"),
+        ("body-timeout", "soon"),
+        ("header-timeout", "soon"),
+        ("request-timeout", "soon"),
+        ("cors-allow-origin", "a.example"),
         ("log-format", "xml"),
         ("log-level", "loud"),
     ];

@@ -139,6 +139,64 @@ pub const SETTINGS: &[Setting] = &[
         Text("8080"),
         "Port to listen on; 0 takes a free one",
     ),
+    Setting {
+        many: true,
+        ..row(
+            Serve,
+            "api-key",
+            "KEY",
+            Described("none: everybody may ask"),
+            "Key that requests must come with, as `Authorization: Bearer KEY`; may be repeated. Each key has a cache of its \
+             own. Other users of the machine see flags: prefer the variable or a file",
+        )
+    },
+    row(
+        Serve,
+        "api-key-file",
+        "FILE",
+        Described("none"),
+        "File with further keys, one a line; lines that begin with # are left out",
+    ),
+    Setting {
+        many: true,
+        ..row(
+            Serve,
+            "cors-allow-origin",
+            "ORIGIN",
+            Text("*"),
+            "Origin whose pages may call from a browser, such as https://example.org; may be repeated. * alone is \
+             everybody, none alone nobody",
+        )
+    },
+    row(
+        Serve,
+        "max-body-size",
+        "SIZE",
+        Text("32MiB"),
+        "Bytes that a request's body may have, with units as above; more are answered with 413",
+    ),
+    row(
+        Serve,
+        "body-timeout",
+        "DURATION",
+        Text("30s"),
+        "Time that a request's body may take to arrive, then 408: a number with ms, s, m or h, or of seconds",
+    ),
+    row(
+        Serve,
+        "header-timeout",
+        "DURATION",
+        Text("75s"),
+        "Time after which a connection is closed on which no head of a request arrived, between requests too. Longer than \
+         a load balancer keeps idle connections",
+    ),
+    row(
+        Serve,
+        "request-timeout",
+        "DURATION",
+        Described("none"),
+        "Time that an answer may take, or of a stream its beginning, then 504",
+    ),
     row(
         Model,
         "device",

@@ -73,6 +73,10 @@ impl Tokenizer {
             eos: table.named("EOS", vocabulary.eos)?,
             adds_bos: vocabulary.add_bos.unwrap_or(model_adds_bos),
             chat_template: vocabulary.chat_template,
+            class: match spelling {
+                Spelling::ByteLevel => "GPT2TokenizerFast".to_owned(),
+                Spelling::SentencePiece => "LlamaTokenizerFast".to_owned(),
+            },
         };
         Ok(Self::assemble(encoder, table, named))
     }

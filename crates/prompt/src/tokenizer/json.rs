@@ -15,6 +15,9 @@ use super::{
     vocabulary::{Kind, Spelling, Vocabulary, byte_token},
 };
 
+/// The class that reads every `tokenizer.json`.
+const ANY_CLASS: &str = "PreTrainedTokenizerFast";
+
 /// The parts of `tokenizer_config.json` that matter here.
 #[derive(Default, Deserialize)]
 struct Config {
@@ -22,6 +25,7 @@ struct Config {
     eos_token: Option<Name>,
     add_bos_token: Option<bool>,
     chat_template: Option<ChatTemplate>,
+    tokenizer_class: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +78,7 @@ impl Tokenizer {
             eos: table.named("EOS", eos)?,
             adds_bos: config.add_bos_token.unwrap_or(begins_with_bos),
             chat_template: config.chat_template.and_then(ChatTemplate::default_text),
+            class: config.tokenizer_class.unwrap_or_else(|| ANY_CLASS.to_owned()),
         };
         Ok(Self::assemble(encoder, table, named))
     }

@@ -12,6 +12,7 @@ mod json;
 mod sentencepiece;
 mod split;
 mod vocabulary;
+mod whole;
 
 #[cfg(test)]
 mod json_tests;
@@ -49,6 +50,8 @@ struct Inner {
     encoder: Encoder,
     table: Vocabulary,
     end_of_text: Vec<TokenId>,
+    /// Whether a text gets a space in front.
+    puts_space: bool,
     named: Named,
 }
 
@@ -61,21 +64,35 @@ enum Encoder {
     SentencePiece(SentencePiece),
 }
 
+impl Encoder {
+    fn encode(&self, text: &str, specials: Specials) -> Vec<TokenId> {
+        match self {
+            Self::Bpe(bpe) => bpe.encode(text, specials),
+            Self::SentencePiece(pieces) => pieces.encode(text, specials),
+        }
+    }
+}
+
 /// What a file says beside its vocabulary.
 struct Named {
     bos: Option<TokenId>,
     eos: Option<TokenId>,
     adds_bos: bool,
     chat_template: Option<String>,
+    /// The name of the class that reads such a vocabulary in Transformers.
+    class: String,
 }
 
 impl Tokenizer {
     fn assemble(encoder: Encoder, table: Vocabulary, named: Named) -> Self {
         let end_of_text = end_of_text::tokens(&table, named.eos);
+        let first = encoder.encode("a", Specials::AsText).first().copied();
+        let puts_space = first.is_some_and(|token| table.bytes(token).starts_with(b" "));
         Self(Arc::new(Inner {
             encoder,
             table,
             end_of_text,
+            puts_space,
             named,
         }))
     }
@@ -84,10 +101,7 @@ impl Tokenizer {
     ///
     /// User-defined tokens, which are text, are single tokens in both readings.
     pub fn encode(&self, text: &str, specials: Specials) -> Vec<TokenId> {
-        match &self.0.encoder {
-            Encoder::Bpe(bpe) => bpe.encode(text, specials),
-            Encoder::SentencePiece(pieces) => pieces.encode(text, specials),
-        }
+        self.0.encoder.encode(text, specials)
     }
 
     /// The bytes that `token` adds to a text, possibly a part of a UTF-8 character. Empty for control tokens and
@@ -140,6 +154,11 @@ impl Tokenizer {
     /// The model's chat template.
     pub fn chat_template(&self) -> Option<&str> {
         self.0.named.chat_template.as_deref()
+    }
+
+    /// The name of the class that reads such a vocabulary in Transformers.
+    pub fn class(&self) -> &str {
+        &self.0.named.class
     }
 
     /// The token that every prompt with documents begins with: BOS, else the token that ends a text, else the

@@ -94,6 +94,11 @@ impl Vocabulary {
         self.texts.get(token.0 as usize).map_or("", String::as_str)
     }
 
+    /// What `token` is for; none for ids outside the table.
+    pub(crate) fn kind(&self, token: TokenId) -> Option<Kind> {
+        self.kinds.get(token.0 as usize).copied()
+    }
+
     /// The first control token.
     pub(crate) fn first_control(&self) -> Option<TokenId> {
         self.kinds

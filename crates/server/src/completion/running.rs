@@ -13,12 +13,13 @@ use super::{
     shape::Shape,
     tracked::Tracked,
 };
-use crate::{AppState, Engine, error::ApiError, readiness::CutOff, request_id::RequestId};
+use crate::{AppState, Engine, error::ApiError, keys::Tenant, readiness::CutOff, request_id::RequestId};
 
-/// Which request it is and when its body was there.
+/// Which request it is, when its body was there and whose it is.
 pub(crate) struct Arrival {
     pub(crate) id: RequestId,
     pub(crate) at: Instant,
+    pub(crate) tenant: Tenant,
 }
 
 /// Events of all choices, each choice's in order.
@@ -42,7 +43,7 @@ pub(crate) fn submit(
         shape,
         prompts,
     } = prepared;
-    let choice = |(p, k): (usize, usize)| request(&prompts[p], &shape, p * shape.best_of + k);
+    let choice = |(p, k): (usize, usize)| request(&prompts[p], &shape, arrival.tenant, p * shape.best_of + k);
     let pairs = (0..prompts.len()).flat_map(|p| (0..shape.best_of).map(move |k| (p, k)));
     let streams = engine
         .generate
@@ -66,12 +67,12 @@ pub(crate) fn submit(
 }
 
 /// The engine's request for choice `index` of the whole request, which takes the seed plus its index.
-fn request(prompt: &PreparedPrompt, shape: &Shape, index: usize) -> Request {
+fn request(prompt: &PreparedPrompt, shape: &Shape, tenant: Tenant, index: usize) -> Request {
     let seed = shape.sampling.seed.map(|seed| seed.wrapping_add(index as u64));
     Request {
         prompt: prompt.prompt.clone(),
         blend: shape.blend,
-        cache_salt: shape.cache_salt.clone(),
+        cache_salt: tenant.salt(shape.cache_salt.as_deref()),
         sampling: Sampling {
             seed,
             ..shape.sampling

@@ -10,8 +10,10 @@ use crate::{
     body::JsonBody,
     completion::{Arrival, collect, prepare, stream, submit},
     error::ApiError,
+    keys::Tenant,
     request_id::RequestId,
     state::Open,
+    turn::in_turn,
 };
 
 /// Continues one or more prompts, each behind the same documents.
@@ -42,32 +44,33 @@ use crate::{
         (status = 429, description = "The queue is full", body = ErrorResponse),
         (status = 500, description = "The engine failed", body = ErrorResponse),
         (status = 503, description = "`loading` or `shutting_down`", body = ErrorResponse),
+        (status = 504, description = "The answer took too long", body = ErrorResponse),
     ),
 )]
 pub(crate) async fn create(
     State(state): State<AppState>,
     id: RequestId,
+    tenant: Tenant,
     _: Open,
     JsonBody(request): JsonBody<CompletionRequest>,
 ) -> Result<Response, ApiError> {
     let arrived = Instant::now();
     let (engine, in_flight) = state.admit()?;
-    let turn = state.turn().await?;
     let preparing = {
         let (state, engine) = (state.clone(), engine.clone());
-        // Megabytes are tokenised here: not on a thread that other requests' tokens pass through.
-        tokio::task::spawn_blocking(move || {
-            // Held to the end even if nobody waits for it any more: it is the threads that are counted.
-            let _turn = turn;
-            prepare(request, &state, &engine)
-        })
+        move || prepare(request, &state, &engine)
     };
-    let prepared = preparing.await.map_err(|_| {
-        // What a panic says may quote the prompt.
-        tracing::error!(request_id = %id, "a request could not be prepared");
-        ApiError::Server(id.clone())
-    })??;
-    let mut answer = submit(prepared, &state, &engine, Arrival { id, at: arrived })?;
+    let prepared = in_turn(&state, &id, preparing).await?;
+    let mut answer = submit(
+        prepared,
+        &state,
+        &engine,
+        Arrival {
+            id,
+            at: arrived,
+            tenant,
+        },
+    )?;
     let tokenizer = engine.composer.tokenizer();
     if !answer.is_stream() {
         return collect(answer, tokenizer).await;

@@ -20,7 +20,6 @@ fn advice(path: &str) -> &'static str {
             "documents can't be put ahead of use in this version: send them as `documents` of /v1/completions, which \
              keeps them"
         }
-        "/tokenize" | "/detokenize" | "/tokenizer_info" | "/docs" => "this is not in this version",
         "/completions" | "/models" => "nothing is at this path: base URLs end with one /v1",
         _ => "nothing is at this path: /openapi.json lists those that there are",
     }
@@ -38,7 +37,6 @@ mod tests {
             ("/v1/responses", "chat template"),
             ("/v1/documents", "`documents`"),
             ("/v1/documents/doc_5f", "`documents`"),
-            ("/tokenize", "not in this version"),
             ("/completions", "/v1"),
             ("/v1/v1/completions", "one /v1"),
             ("/v1/embeddings", "/openapi.json"),

@@ -32,14 +32,21 @@ async fn every_endpoint_is_described_without_wildcards() {
         .map(String::as_str)
         .collect();
     let expected = [
+        "/detokenize",
+        "/docs",
         "/health",
         "/live",
         "/metrics",
         "/openapi.json",
         "/ready",
+        "/tokenize",
+        "/tokenizer_info",
         "/v1/completions",
+        "/v1/detokenize",
         "/v1/models",
         "/v1/models/{id}",
+        "/v1/tokenize",
+        "/v1/tokenizer_info",
         "/version",
     ];
     assert_eq!(paths, expected);

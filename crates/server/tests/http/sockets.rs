@@ -8,7 +8,7 @@ use std::{
 };
 
 use medley_generate::FinishReason;
-use medley_server::{AppState, Phase, Readiness, router, serve};
+use medley_server::{AppState, Patience, Phase, Readiness, router, serve};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 use crate::{
@@ -20,10 +20,18 @@ struct Running {
     address: SocketAddr,
     readiness: Readiness,
     stop: oneshot::Sender<()>,
-    served: JoinHandle<std::io::Result<()>>,
+    served: JoinHandle<()>,
 }
 
 async fn start(fake: &Arc<Fake>, timeout: Duration) -> Running {
+    let patience = Patience {
+        head: Duration::from_secs(60),
+        shutdown: timeout,
+    };
+    start_with(fake, patience).await
+}
+
+async fn start_with(fake: &Arc<Fake>, patience: Patience) -> Running {
     let readiness = Readiness::loading();
     readiness.ready(engine(fake));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -33,7 +41,7 @@ async fn start(fake: &Arc<Fake>, timeout: Duration) -> Running {
         stopped.await.expect("the test lives");
     };
     let router = router(AppState::new(config(), readiness.clone()));
-    let served = tokio::spawn(serve(listener, router, readiness.clone(), timeout, shutdown));
+    let served = tokio::spawn(serve(listener, router, readiness.clone(), patience, shutdown));
     Running {
         address,
         readiness,
@@ -103,7 +111,7 @@ async fn on_shutdown_running_requests_finish_and_others_get_503() {
         streamed.contains("\"z\"") && streamed.contains("[DONE]"),
         "{streamed}"
     );
-    running.served.await.expect("joined").expect("served");
+    running.served.await.expect("joined");
 }
 
 #[tokio::test]
@@ -114,7 +122,7 @@ async fn requests_that_outlast_the_timeout_are_told_and_do_not_hold_the_server()
     let whole = exchange(running.address, completion(r#"{"prompt":"Hi"}"#));
     fake.submitted(2).await;
     running.stop.send(()).expect("running");
-    running.served.await.expect("joined").expect("served");
+    running.served.await.expect("joined");
     let streamed = streaming.await.expect("joined");
     assert!(streamed.contains(" 200 "), "{streamed}");
     assert!(streamed.contains("data: {\"error\""), "{streamed}");
@@ -134,7 +142,7 @@ async fn requests_that_outlast_the_timeout_are_told_and_do_not_hold_the_server()
 async fn an_idle_server_stops_at_once() {
     let running = start(&Fake::says(&["x"]), Duration::from_secs(60)).await;
     running.stop.send(()).expect("running");
-    running.served.await.expect("joined").expect("served");
+    running.served.await.expect("joined");
 }
 
 #[tokio::test]
@@ -153,7 +161,7 @@ async fn a_client_that_hangs_up_cancels_its_request_streaming_or_not() {
     }
     running.readiness.idle().await;
     running.stop.send(()).expect("running");
-    running.served.await.expect("joined").expect("served");
+    running.served.await.expect("joined");
 }
 
 #[tokio::test]
@@ -173,6 +181,71 @@ async fn an_upload_that_does_not_end_does_not_hold_the_server() {
     assert_eq!(&line, b"HTTP/1.1 100");
     assert_eq!(running.readiness.in_flight(), 0);
     running.stop.send(()).expect("running");
-    running.served.await.expect("joined").expect("served");
+    running.served.await.expect("joined");
     drop(connection);
+}
+
+/// What a client hears that sends `bytes` and then waits for the end.
+fn heard(address: SocketAddr, bytes: &[u8]) -> JoinHandle<String> {
+    exchange(address, String::from_utf8(bytes.to_vec()).expect("text"))
+}
+
+#[tokio::test]
+async fn a_connection_whose_request_does_not_come_is_closed() {
+    let patience = Patience {
+        head: Duration::from_millis(50),
+        shutdown: Duration::from_secs(60),
+    };
+    let running = start_with(&Fake::says(&["x"]), patience).await;
+    let beginnings: [&[u8]; 4] = [
+        b"",
+        b"GET /health HT",
+        b"GET /health HTTP/1.1\r\nhost: a\r\nx-slow: ",
+        b"PRI * HTTP/2.0\r\n",
+    ];
+    for beginning in beginnings {
+        let answer = heard(running.address, beginning).await.expect("joined");
+        assert!(!answer.contains(" 200 "), "{answer}");
+    }
+    // A connection that was used is closed too once it is silent.
+    let kept = heard(running.address, b"GET /health HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await
+        .expect("joined");
+    assert!(kept.contains(" 200 "), "{kept}");
+    running.stop.send(()).expect("running");
+    running.served.await.expect("joined");
+}
+
+#[tokio::test]
+async fn a_silent_client_is_not_mistaken_for_one_that_waits_for_its_answer() {
+    let patience = Patience {
+        head: Duration::from_millis(50),
+        shutdown: Duration::from_secs(60),
+    };
+    let fake = Fake::new(|_, request| Play::Open(vec![planned(request), token("a")]));
+    let running = start_with(&fake, patience).await;
+    let whole = exchange(running.address, completion(r#"{"prompt":"Hi"}"#));
+    fake.submitted(1).await;
+    let silent = heard(running.address, b"").await.expect("joined");
+    assert_eq!(silent, "", "its time was up");
+    let end = finished(&fake.requests()[0], FinishReason::Stop, "z");
+    fake.sender(0).send(end).expect("received");
+    assert!(whole.await.expect("joined").contains("\"az\""));
+    running.stop.send(()).expect("running");
+    running.served.await.expect("joined");
+}
+
+#[tokio::test]
+async fn a_hundred_megabytes_are_413_before_they_are_sent() {
+    let running = start(&Fake::says(&["x"]), Duration::from_secs(60)).await;
+    let head =
+        "POST /v1/completions HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json";
+    let head = format!("{head}\r\ncontent-length: 104857600\r\n\r\n{{");
+    let answer = exchange(running.address, head).await.expect("joined");
+    assert!(
+        answer.contains(" 413 ") && answer.contains("request_too_large"),
+        "{answer}"
+    );
+    running.stop.send(()).expect("running");
+    running.served.await.expect("joined");
 }
