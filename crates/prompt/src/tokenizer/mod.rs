@@ -27,7 +27,7 @@ pub use gguf::GgufVocabulary;
 
 use bpe::Bpe;
 use sentencepiece::SentencePiece;
-use vocabulary::Vocabulary;
+use vocabulary::{Kind, Vocabulary};
 
 #[cfg(test)]
 pub(crate) use byte_level::char_of;
@@ -120,6 +120,12 @@ impl Tokenizer {
     /// Number of token ids: all are below it.
     pub fn vocab_size(&self) -> usize {
         self.0.table.len()
+    }
+
+    /// The spellings of all control tokens.
+    pub fn control_tokens(&self) -> impl Iterator<Item = &str> {
+        let control = self.0.table.iter().filter(|(_, _, kind)| *kind == Kind::Control);
+        control.map(|(_, text, _)| text)
     }
 
     /// The token that begins a sequence.
