@@ -11,6 +11,7 @@ mod cuda;
 mod exactness;
 mod harness;
 mod history;
+mod http_chat;
 mod http_load;
 mod http_reuse;
 mod lifecycle;

@@ -7,6 +7,7 @@
 //! tools or variables, is text whatever it spells, and whatever the template does with it.
 
 mod conversation;
+mod dialect;
 mod environment;
 mod json;
 mod marks;
@@ -18,6 +19,7 @@ mod template;
 mod tests;
 
 pub use conversation::{Conversation, Ending, Message, Piece, Role};
+pub use dialect::Dialect;
 pub use part::Part;
 pub use reply::{News, Reader, Reading, ToolCall, ToolFormat, UnknownFormat};
 pub use template::{RenderError, Rendered, Specials, Template, TemplateError};

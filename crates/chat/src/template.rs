@@ -4,6 +4,8 @@
 //! then makes of a client's words, only marks become control tokens. Documents pass through as marks of the one
 //! rendering: templates may trim, join or escape around them, but see and change nothing of them.
 
+use std::collections::HashSet;
+
 use aho_corasick::{AhoCorasick, MatchKind};
 use minijinja::{Environment, Error, value::Serde};
 use serde_json::{Map, Value};
@@ -86,7 +88,7 @@ pub struct Template {
     source: String,
     specials: Specials,
     marks: Marks,
-    takes_documents: bool,
+    variables: HashSet<String>,
 }
 
 impl Template {
@@ -118,13 +120,18 @@ impl Template {
             source: source.to_owned(),
             specials,
             marks,
-            takes_documents: variables.contains("documents"),
+            variables,
         })
     }
 
     /// The source as it was read.
     pub fn source(&self) -> &str {
         &self.source
+    }
+
+    /// Whether the template looks at a variable.
+    pub fn takes(&self, variable: &str) -> bool {
+        self.variables.contains(variable)
     }
 
     /// Renders a conversation.
@@ -138,7 +145,7 @@ impl Template {
 
     /// Documents stand where the template puts them, if it puts each in one place.
     fn parts(&self, conversation: &Conversation) -> Result<Vec<Part>, RenderError> {
-        if self.takes_documents && conversation.documents > 0 {
+        if self.takes("documents") && conversation.documents > 0 {
             let rendered = self.rendered(conversation, Placing::ByTemplate);
             if !matches!(rendered, Err(RenderError::Document(number)) if number < conversation.documents) {
                 return rendered;

@@ -5,6 +5,7 @@
 //! the server's. No type here knows tokens, prompts or HTTP. Every optional request field takes `null` for absent.
 
 mod blend;
+mod chat;
 mod completion;
 mod document;
 mod error;
@@ -15,10 +16,17 @@ mod prompt;
 mod report;
 mod request;
 mod stop;
+mod string_or_list;
 mod string_or_map;
 mod usage;
 
 pub use blend::{AutoParam, BlendModeParam, BlendParam, RatioParam, ReportParam, StrategyParam};
+pub use chat::{
+    ChatChoice, ChatChunk, ChatChunkChoice, ChatCompletion, ChatDelta, ChatFinishReason, ChatLogprob,
+    ChatLogprobs, ChatMessage, ChatMessageAnswer, ChatRequest, ChatTopLogprob, ContentParam, ContentPart,
+    ContentSource, ContentSourceObject, FunctionAnswer, FunctionCallParam, MedleyPart, RoleParam, TextBlocks,
+    ToolCallAnswer, ToolCallDelta, ToolCallParam,
+};
 pub use completion::{Completion, CompletionChoice, CompletionChunk, CompletionLogprobs, FinishReason};
 pub use document::{DocumentData, DocumentFields, DocumentObject, DocumentParam, Ignored};
 pub use error::{ErrorObject, ErrorResponse};

@@ -13,7 +13,7 @@ use crate::{
     AppState,
     completion::PLAN_HEADERS,
     config::CorsOrigins,
-    endpoints::{completions, health, live, metrics, models, openapi, unknown, version},
+    endpoints::{chat_completions, completions, health, live, metrics, models, openapi, unknown, version},
     error::ApiError,
     middleware,
     openapi::{encode, frame},
@@ -24,6 +24,7 @@ use crate::{
 fn table() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(frame())
         .routes(routes!(completions::create))
+        .routes(routes!(chat_completions::create))
         .routes(routes!(models::list))
         .routes(routes!(models::get))
         .routes(routes!(health::health))

@@ -1,12 +1,14 @@
 //! The validated configuration: everything typed, every default resolved.
 
 mod blend;
+mod chat;
 mod paths;
 mod units;
 
 use std::{convert::Infallible, num::NonZeroUsize, path::PathBuf, thread};
 
 pub use blend::{Anchor, Blend};
+pub use chat::Chat;
 pub use paths::model_dir;
 pub use units::{Bytes, Time};
 #[cfg(test)]
@@ -93,6 +95,8 @@ pub struct ServerConfig {
     pub port: u16,
     /// Text at which plain prompts are split.
     pub separator: Option<String>,
+    /// How the model chats.
+    pub chat: Chat,
     /// What happens to ratios below what the model needs.
     pub gate: Gate,
     /// Share of blended requests that are also run exactly.
@@ -145,6 +149,7 @@ impl ServerConfig {
                 text.parse::<u16>().map_err(|_| "is not a number from 0 to 65535")
             })?,
             separator: separator(layers)?,
+            chat: Chat::new(layers)?,
             gate: layers.required("blend-gate", gate)?,
             shadow_rate: layers.required("blend-shadow-rate", shadow_rate)?,
             shutdown_timeout: layers.required("shutdown-timeout", str::parse::<Time>)?,

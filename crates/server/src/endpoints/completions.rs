@@ -8,7 +8,7 @@ use medley_openai::{Completion, CompletionChunk, CompletionRequest, ErrorRespons
 use crate::{
     AppState,
     body::JsonBody,
-    completion::{Arrival, collect, prepare, stream, submit},
+    completion::{Arrival, Chunks, collect, in_turn, prepare, stream, submit},
     error::ApiError,
     request_id::RequestId,
     state::Open,
@@ -52,21 +52,10 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let arrived = Instant::now();
     let (engine, in_flight) = state.admit()?;
-    let turn = state.turn().await?;
-    let preparing = {
+    let prepared = {
         let (state, engine) = (state.clone(), engine.clone());
-        // Megabytes are tokenised here: not on a thread that other requests' tokens pass through.
-        tokio::task::spawn_blocking(move || {
-            // Held to the end even if nobody waits for it any more: it is the threads that are counted.
-            let _turn = turn;
-            prepare(request, &state, &engine)
-        })
+        in_turn(&state.clone(), &id, move || prepare(request, &state, &engine)).await?
     };
-    let prepared = preparing.await.map_err(|_| {
-        // What a panic says may quote the prompt.
-        tracing::error!(request_id = %id, "a request could not be prepared");
-        ApiError::Server(id.clone())
-    })??;
     let mut answer = submit(prepared, &state, &engine, Arrival { id, at: arrived })?;
     let tokenizer = engine.composer.tokenizer();
     if !answer.is_stream() {
@@ -74,7 +63,7 @@ pub(crate) async fn create(
     }
     answer.planned().await?;
     Ok(stream(
-        answer,
+        Chunks::new(answer),
         tokenizer.clone(),
         in_flight,
         state.config().keep_alive,

@@ -2,6 +2,9 @@
 
 mod access;
 mod batches;
+mod chat;
+mod chat_errors;
+mod chat_streams;
 mod clients;
 mod documents;
 mod errors;

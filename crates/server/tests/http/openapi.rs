@@ -37,6 +37,7 @@ async fn every_endpoint_is_described_without_wildcards() {
         "/metrics",
         "/openapi.json",
         "/ready",
+        "/v1/chat/completions",
         "/v1/completions",
         "/v1/models",
         "/v1/models/{id}",
