@@ -30,13 +30,16 @@ fn sources(answer: &Value) -> Vec<&str> {
 #[test]
 fn a_conversation_is_what_its_template_makes_of_it() {
     let server = Server::small_model();
+    let rule = "Be brief. ".repeat(40);
     let messages = json!([
-        {"role": "system", "content": "Be brief."}, asked("Name a colour."),
+        {"role": "system", "content": rule}, asked("Name a colour."),
         {"role": "assistant", "content": "Red."}, asked("Another?"),
     ]);
     let chat = server.chat(&json!({"messages": messages, "max_tokens": 12, "temperature": 0}));
-    let prompt = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nName a colour.<|im_end|>\n\
-                  <|im_start|>assistant\nRed.<|im_end|>\n<|im_start|>user\nAnother?<|im_end|>\n<|im_start|>assistant\n";
+    let prompt = format!(
+        "<|im_start|>system\n{rule}<|im_end|>\n<|im_start|>user\nName a colour.<|im_end|>\n\
+         <|im_start|>assistant\nRed.<|im_end|>\n<|im_start|>user\nAnother?<|im_end|>\n<|im_start|>assistant\n"
+    );
     let completion = server.complete(&json!({"prompt": prompt, "max_tokens": 12, "temperature": 0}));
     assert_eq!(
         chat["choices"][0]["message"]["content"],
