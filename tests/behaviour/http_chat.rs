@@ -115,7 +115,7 @@ fn a_later_turn_repairs_what_the_first_one_did() {
     let first =
         json!({"role": "user", "content": [document, {"type": "text", "text": "Who built the bridge?"}]});
     let repaired = |more: &[Value]| {
-        let messages = [&[first.clone()], more].concat();
+        let messages = [std::slice::from_ref(&first), more].concat();
         let blend = json!({"report": "tokens"});
         let answer = server.chat(&json!({"messages": messages, "blend": blend, "max_tokens": 1}));
         answer["medley"]["documents"][0]["repaired_ranges"].clone()
