@@ -10,7 +10,13 @@ use std::io::Read;
 use harness::{Engines, Server};
 
 fn main() {
-    let server = Server::fake(&Engines::default().with(|engines| engines.pages = 1500));
+    let engines = Engines::default().with(|engines| {
+        engines.pages = 100_000;
+        engines.config.max_sequences = 256;
+        engines.config.max_queue = 4096;
+        engines.config.resident_pages = 50_000;
+    });
+    let server = Server::fake(&engines);
     println!("{}", server.address);
     // Whatever ends it ends the server.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());

@@ -9,6 +9,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kv", &[]),
     ("openai", &[]),
     ("prompt", &["kv"]),
+    ("chat", &[]),
     ("blend", &["kv"]),
     ("store", &["kv"]),
     ("backend", &["kv"]),
@@ -18,7 +19,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("quality", &[]),
     ("shadow", &["kv", "generate", "quality"]),
     ("engine", &["kv", "blend", "store", "backend", "generate"]),
-    ("server", &["openai", "prompt", "generate", "shadow", "kv"]),
+    (
+        "server",
+        &["openai", "chat", "prompt", "generate", "shadow", "kv"],
+    ),
     (
         "bench",
         &[
@@ -40,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "kv",
             "openai",
+            "chat",
             "prompt",
             "blend",
             "store",

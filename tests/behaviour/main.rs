@@ -15,6 +15,7 @@ mod exactness;
 mod harness;
 mod history;
 mod hostile;
+mod http_chat;
 mod http_load;
 mod http_reuse;
 mod http_text;

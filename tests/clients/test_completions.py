@@ -149,12 +149,6 @@ def test_bad_input_is_named(client, change, param, code):
     assert client.completions.create(model="default", prompt="still there", max_tokens=1).choices
 
 
-def test_chat_is_not_found_and_says_what_there_is(client):
-    with pytest.raises(openai.NotFoundError) as caught:
-        client.chat.completions.create(model="default", messages=[{"role": "user", "content": "x"}])
-    assert "/v1/completions" in caught.value.body["message"]
-
-
 def test_an_unknown_model_is_not_found(client):
     with pytest.raises(openai.NotFoundError) as caught:
         client.completions.create(model="gpt-17", prompt="x")

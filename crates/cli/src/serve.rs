@@ -45,7 +45,8 @@ pub async fn serve(model: ModelConfig, server: ServerConfig) -> Result<()> {
         loaded = loading => {
             let (running, quality) = loaded?;
             let generate = shadowed(running.engine, server.shadow_rate, &state)?;
-            readiness.ready(Engine { generate, composer: running.composer, quality });
+            let Running { composer, chat, .. } = running;
+            readiness.ready(Engine { generate, composer, chat, quality });
             announce(&name, address, format);
         }
     }
@@ -61,6 +62,7 @@ async fn load(
 ) -> Result<(Running, Quality)> {
     let serving = Serving {
         separator: server.separator.clone(),
+        chat: server.chat.clone(),
         shadow_rate: server.shadow_rate,
     };
     let config = model.clone();

@@ -5,6 +5,7 @@
 //! the server's. No type here knows tokens, prompts or HTTP. Every optional request field takes `null` for absent.
 
 mod blend;
+mod chat;
 mod completion;
 mod document;
 mod error;
@@ -16,11 +17,18 @@ mod ratio;
 mod report;
 mod request;
 mod stop;
+mod string_or_list;
 mod string_or_map;
 mod tokenizer;
 mod usage;
 
 pub use blend::{BlendModeParam, BlendParam, ReportParam, StrategyParam};
+pub use chat::{
+    ChatChoice, ChatChunk, ChatChunkChoice, ChatCompletion, ChatDelta, ChatFinishReason, ChatLogprob,
+    ChatLogprobs, ChatMessage, ChatMessageAnswer, ChatRequest, ChatTopLogprob, ContentParam, ContentPart,
+    ContentSource, ContentSourceObject, FunctionAnswer, FunctionCallParam, MedleyPart, RoleParam, TextBlocks,
+    ToolCallAnswer, ToolCallDelta, ToolCallParam,
+};
 pub use completion::{Completion, CompletionChoice, CompletionChunk, CompletionLogprobs, FinishReason};
 pub use document::{DocumentData, DocumentFields, DocumentObject, DocumentParam, Ignored};
 pub use error::{ErrorObject, ErrorResponse};

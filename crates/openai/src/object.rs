@@ -29,6 +29,25 @@ where
     Option::<Object<T>>::deserialize(deserializer).map(|object| object.map(|Object(value)| value))
 }
 
+/// For `#[serde(deserialize_with)]`: an object.
+pub(crate) fn required<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Object::deserialize(deserializer).map(|Object(value)| value)
+}
+
+/// For `#[serde(deserialize_with)]`: a list of objects or `null`.
+pub(crate) fn optional_list<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let list = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
+    Ok(list.map(|list| list.into_iter().map(|Object(value)| value).collect()))
+}
+
 struct OnlyMaps<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for OnlyMaps<T> {

@@ -13,7 +13,7 @@ mod test_vocabulary;
 mod tokenizer;
 
 pub use composer::{
-    Anchor, Body, CompletionInput, ComposeError, Composed, Composer, ComposerError, DocumentInput,
-    PromptInput,
+    Anchor, Body, CompletionInput, ComposeError, Composed, Composer, ComposerError, DocumentInput, PartInput,
+    PartsInput, PromptInput,
 };
 pub use tokenizer::{GgufVocabulary, Specials, Tokenizer, TokenizerError};

@@ -35,6 +35,15 @@ pub(crate) enum ApiError {
     /// A parameter has a value that it can't have.
     #[error("{message}")]
     Invalid { param: String, message: String },
+    /// The same of a chat request, whose messages are its prompt.
+    #[error(transparent)]
+    OfChat(Box<Self>),
+    /// The model has no chat template.
+    #[error(
+        "the model has no chat template that this server can use: have it started with `--chat-template`, or send a \
+         prompt to /v1/completions"
+    )]
+    NoChatTemplate,
     /// A parameter is missing.
     #[error("missing parameter `{0}`")]
     Missing(&'static str),
@@ -161,12 +170,19 @@ impl ApiError {
         }
     }
 
+    /// The failure of a chat request.
+    pub(crate) fn of_chat(self) -> Self {
+        Self::OfChat(Box::new(self))
+    }
+
     pub(crate) fn model_not_found(name: &str) -> Self {
         Self::ModelNotFound(shorten(name, 200))
     }
 
     fn row(&self) -> Row {
         let (status, kind, code) = match self {
+            Self::OfChat(error) => return error.row(),
+            Self::NoChatTemplate => (StatusCode::BAD_REQUEST, REQUEST, "no_chat_template"),
             Self::Json { .. } => (StatusCode::BAD_REQUEST, REQUEST, "json_parse_error"),
             Self::Shape { code, .. } => (StatusCode::BAD_REQUEST, REQUEST, *code),
             Self::UnreadableBody => (StatusCode::BAD_REQUEST, REQUEST, "unreadable_body"),
@@ -206,6 +222,10 @@ impl ApiError {
 
     fn param(&self) -> Option<String> {
         match self {
+            Self::OfChat(error) => error.param().map(|param| match param.as_str() {
+                "prompt" => "messages".to_owned(),
+                _ => param,
+            }),
             Self::Json { param, .. } | Self::Shape { param, .. } => param.clone(),
             Self::Invalid { param, .. } | Self::NeverFits { param, .. } => Some(param.clone()),
             Self::Missing(param) | Self::Unsupported { param, .. } | Self::KvCapacity { param, .. } => {
@@ -223,6 +243,7 @@ impl ApiError {
     /// size and not for a mistake in it.
     fn rejection(&self) -> Option<&'static str> {
         match self {
+            Self::OfChat(error) => error.rejection(),
             Self::QueueFull => Some("queue_full"),
             Self::EngineFailed => Some("engine_failed"),
             Self::Loading => Some("loading"),

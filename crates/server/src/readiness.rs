@@ -9,6 +9,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use medley_chat::Dialect;
 use medley_generate::Generate;
 use medley_prompt::Composer;
 use tokio::sync::watch;
@@ -22,6 +23,8 @@ pub struct Engine {
     pub generate: Arc<dyn Generate>,
     /// Prepares them.
     pub composer: Arc<Composer>,
+    /// How the model chats, if it does.
+    pub chat: Option<Arc<Dialect>>,
     /// What is known of the model's quality.
     pub quality: Quality,
 }

@@ -14,8 +14,8 @@ use crate::{
     completion::PLAN_HEADERS,
     config::CorsOrigins,
     endpoints::{
-        completions, detokenize, docs, health, live, metrics, models, openapi, tokenize, tokenizer_info,
-        unknown, version,
+        chat_completions, completions, detokenize, docs, health, live, metrics, models, openapi, tokenize,
+        tokenizer_info, unknown, version,
     },
     error::ApiError,
     middleware,
@@ -27,6 +27,7 @@ use crate::{
 fn table() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(frame())
         .routes(routes!(completions::create))
+        .routes(routes!(chat_completions::create))
         .routes(routes!(models::list))
         .routes(routes!(models::get))
         .routes(routes!(tokenize::tokenize))

@@ -125,6 +125,7 @@ fn tokenizer(loaded: &Loaded) -> Tokenizer {
         bos,
         eos,
         add_bos,
+        chat_template,
         ..
     } = &loaded.tokenizer
     else {
@@ -139,6 +140,7 @@ fn tokenizer(loaded: &Loaded) -> Tokenizer {
         bos: *bos,
         eos: *eos,
         add_bos: *add_bos,
+        chat_template: chat_template.clone(),
         ..GgufVocabulary::default()
     };
     Tokenizer::from_gguf(vocabulary).expect("a tokenizer")

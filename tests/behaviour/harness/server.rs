@@ -8,6 +8,7 @@ use std::{
 };
 
 use medley_backend::fake::{FakeBackend, FakeConfig};
+use medley_chat::{Dialect, Specials, Template};
 use medley_engine::Engine;
 use medley_generate::TokenText;
 use medley_kv::TokenId;
@@ -76,6 +77,9 @@ impl Server {
     }
 
     fn start(engine: Engine, tokenizer: Tokenizer, shadow_rate: Rate, config: ServerConfig) -> Self {
+        let chat = tokenizer
+            .chat_template()
+            .map(|template| Arc::new(dialect(template, &tokenizer)));
         let composer = Composer::new(tokenizer.clone(), &Anchor::Bos, Some(SEPARATOR)).expect("a composer");
         let readiness = Readiness::loading();
         let state = AppState::new(config, readiness.clone());
@@ -83,6 +87,7 @@ impl Server {
         readiness.ready(medley_server::Engine {
             generate: Arc::new(shadow.expect("a thread")),
             composer: Arc::new(composer),
+            chat,
             quality: medley_server::Quality::default(),
         });
         let app = router(state);
@@ -127,9 +132,21 @@ impl Server {
         self.post_raw(body.to_string())
     }
 
-    /// Posts any bytes as JSON.
+    /// The answer to a chat request that must succeed.
+    pub fn chat(&self, body: &Value) -> Value {
+        let response = self.post_to("/v1/chat/completions", body.to_string());
+        let (status, text) = (response.status(), response.text().expect("a body"));
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// Posts any bytes as a completion request.
     pub fn post_raw(&self, body: impl Into<reqwest::blocking::Body>) -> Response {
-        let request = self.client.post(format!("{}/v1/completions", self.address));
+        self.post_to("/v1/completions", body)
+    }
+
+    fn post_to(&self, path: &str, body: impl Into<reqwest::blocking::Body>) -> Response {
+        let request = self.client.post(format!("{}{path}", self.address));
         request
             .header("content-type", "application/json")
             .body(body)
@@ -210,6 +227,20 @@ impl Server {
         assert!(!values.is_empty(), "there is no metric {name}");
         values.iter().sum()
     }
+}
+
+/// How a model with this template and tokenizer chats.
+fn dialect(template: &str, tokenizer: &Tokenizer) -> Dialect {
+    let named = |token: Option<TokenId>| token.map(|token| tokenizer.token_text(token).to_owned());
+    let specials = Specials {
+        all: tokenizer
+            .control_tokens()
+            .map(|(_, text)| text.to_owned())
+            .collect(),
+        bos: named(tokenizer.bos()),
+        eos: named(tokenizer.end_of_text().first().copied()),
+    };
+    Dialect::new(Template::new(template, specials).expect("a template"), None)
 }
 
 /// What `clients` threads return that run at the same time, each with its number.

@@ -1,6 +1,7 @@
 //! The validated configuration: everything typed, every default resolved.
 
 mod blend;
+mod chat;
 mod http;
 mod paths;
 mod units;
@@ -8,6 +9,7 @@ mod units;
 use std::{convert::Infallible, num::NonZeroUsize, path::PathBuf, thread};
 
 pub use blend::{Anchor, Blend};
+pub use chat::Chat;
 pub use http::Http;
 pub use paths::model_dir;
 pub use units::{Bytes, Time};
@@ -97,6 +99,8 @@ pub struct ServerConfig {
     pub http: Http,
     /// Text at which plain prompts are split.
     pub separator: Option<String>,
+    /// How the model chats.
+    pub chat: Chat,
     /// What happens to ratios below what the model needs.
     pub gate: Gate,
     /// Share of blended requests that are also run exactly.
@@ -150,6 +154,7 @@ impl ServerConfig {
             })?,
             http: Http::new(layers)?,
             separator: separator(layers)?,
+            chat: Chat::new(layers)?,
             gate: layers.required("blend-gate", gate)?,
             shadow_rate: layers.required("blend-shadow-rate", shadow_rate)?,
             shutdown_timeout: layers.required("shutdown-timeout", str::parse::<Time>)?,

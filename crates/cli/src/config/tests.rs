@@ -43,6 +43,7 @@ fn the_defaults_are_valid() {
     assert_eq!((server.host.as_str(), server.port), ("127.0.0.1", 8080));
     assert_eq!(server.shutdown_timeout, Time(Duration::from_secs(30)));
     assert_eq!(server.separator, None);
+    assert_eq!(server.chat, Chat::default());
     assert_eq!(server.shadow_rate, Rate::NONE);
 }
 
@@ -189,4 +190,26 @@ fn the_model_folder_follows_the_flag_then_the_cache_folder_then_home() {
     assert_eq!(folder(&[], xdg.clone()), Ok("/c/medley/models".into()));
     assert_eq!(folder(&[("model-dir", "/m")], xdg), Ok("/m".into()));
     assert!(folder(&[], Environment::default()).is_err());
+}
+
+#[test]
+fn a_chat_template_is_read_and_a_format_of_tool_calls_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("chat.jinja");
+    std::fs::write(&path, "{{ messages }}").expect("written");
+    let path = path.to_str().expect("a path");
+    let given = layers(
+        &[("chat-template", path), ("tool-call-parser", "mistral")],
+        None,
+        home(),
+    );
+    let chat = ServerConfig::new(&given.expect("flags")).expect("valid").chat;
+    let template = chat.template.expect("a template");
+    assert_eq!(
+        (template.value.as_str(), template.origin),
+        ("{{ messages }}", Origin::Flag("chat-template"))
+    );
+    assert_eq!(chat.tools, Some(medley_chat::ToolFormat::Mistral));
+    assert!(refusal(&[("chat-template", "/absent")]).starts_with("--chat-template: "));
+    assert!(refusal(&[("tool-call-parser", "best")]).contains("llama3_json"));
 }

@@ -1,6 +1,7 @@
 //! From the configuration to a running engine.
 
 mod device;
+mod dialect;
 #[cfg(feature = "cuda")]
 mod random;
 mod source;

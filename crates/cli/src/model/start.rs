@@ -7,6 +7,7 @@ use medley_backend::Backend;
 use medley_backend_mistralrs::{
     ComputeDevice, LoadError, LoadOptions, Loaded, ModelInfo, PoolSize, Progress, ProgressFn, open,
 };
+use medley_chat::Dialect;
 use medley_engine::{Engine, EngineConfig};
 use medley_generate::Generate;
 use medley_kv::{Namespace, NamespaceBuilder, PAGE_TOKENS, Source, TokenId, pages_for};
@@ -14,8 +15,9 @@ use medley_prompt::{Anchor, Composer, Tokenizer};
 use medley_shadow::Rate;
 
 use super::{
+    dialect::dialect,
     source::Choice,
-    text::{Bytes, tokenizer},
+    text::{self, Bytes},
     vocabulary,
 };
 use crate::{
@@ -57,6 +59,8 @@ pub struct Running {
     pub engine: Arc<dyn Generate>,
     /// Makes prompts.
     pub composer: Arc<Composer>,
+    /// How it chats.
+    pub chat: Option<Arc<Dialect>>,
     /// What computes.
     pub device: ComputeDevice,
     /// Names all that decides how good blended answers are: model, number format, anchor and rule.
@@ -68,6 +72,8 @@ pub struct Running {
 pub struct Serving {
     /// Text at which plain prompts are split.
     pub separator: Option<String>,
+    /// How the model chats.
+    pub chat: config::Chat,
     /// Share of blended requests that are also run exactly.
     pub shadow_rate: Rate,
 }
@@ -113,7 +119,8 @@ fn run(
         tokenizer: source,
     } = loaded;
     let bad = |e: anyhow::Error| Misconfigured::new(&choice.origin, format!("the model's tokenizer: {e:#}"));
-    let tokenizer = tokenizer(source).map_err(bad)?;
+    let template = text::chat_template(&source);
+    let tokenizer = text::tokenizer(source).map_err(bad)?;
     vocabulary::check(&tokenizer, info.vocab).map_err(|e| Misconfigured::new(&choice.origin, e))?;
     let anchor = match &config.blend.anchor {
         config::Anchor::Bos => Anchor::Bos,
@@ -122,6 +129,8 @@ fn run(
     };
     let composer = Composer::new(tokenizer.clone(), &anchor, serving.separator.as_deref());
     let composer = composer.map_err(|e| Misconfigured::new(&choice.origin, e))?;
+    let template = template.as_deref().or(tokenizer.chat_template());
+    let chat = dialect(&serving.chat, template, &tokenizer)?;
     let end_of_text = end_of_text(&info, &tokenizer);
     let identity = identity(&info, &*backend, &config.blend);
     let mut engine = engine_config(&info, end_of_text, &*backend, device, &config.limits);
@@ -131,6 +140,7 @@ fn run(
     Ok(Running {
         engine: Arc::new(engine.context("can't start the engine")?),
         composer: Arc::new(composer),
+        chat,
         device,
         identity,
     })

@@ -17,6 +17,14 @@ impl TokenText for Bytes {
     }
 }
 
+/// The chat template that stands in a file of its own, which goes before the tokenizer's.
+pub fn chat_template(source: &TokenizerSource) -> Option<String> {
+    match source {
+        TokenizerSource::Json { chat_template, .. } => chat_template.clone(),
+        TokenizerSource::Gguf { .. } => None,
+    }
+}
+
 /// Builds the tokenizer.
 pub fn tokenizer(source: TokenizerSource) -> Result<Tokenizer> {
     match source {

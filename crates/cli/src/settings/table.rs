@@ -329,6 +329,20 @@ pub const SETTINGS: &[Setting] = &[
     ),
     row(
         Serve,
+        "chat-template",
+        "FILE",
+        Described("the model's own"),
+        "Jinja template of conversations",
+    ),
+    row(
+        Serve,
+        "tool-call-parser",
+        "FORMAT",
+        Text("auto"),
+        "How the model writes calls of tools: hermes, llama3_json, mistral, or auto, which asks the chat template",
+    ),
+    row(
+        Serve,
         "shutdown-timeout",
         "DURATION",
         Text("30s"),

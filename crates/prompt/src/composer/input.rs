@@ -54,3 +54,25 @@ pub struct CompletionInput {
     /// Whether a text prompt without documents gets BOS, if the model expects it.
     pub add_special_tokens: bool,
 }
+
+/// A part of a prompt that a chat template has put together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartInput {
+    /// A control token, by its spelling.
+    Control(String),
+    /// Text; the spelling of a control token is plain text.
+    Text(String),
+    /// The document of this number.
+    Document(usize),
+}
+
+/// What a chat request's prompt is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartsInput {
+    /// The whole prompt.
+    pub parts: Vec<PartInput>,
+    /// The prompt when the text that follows its last documents was to be answered, if that was before the end.
+    pub when_asked: Option<Vec<PartInput>>,
+    /// The documents by number.
+    pub documents: Vec<DocumentInput>,
+}

@@ -1,13 +1,14 @@
 //! Puts instructions, documents and prompt together.
 //!
 //! With documents a prompt is: the leading token and the instructions, the documents, the prompt. Without, it is
-//! what a plain completion server would run. Parts are joined as tokens, never as text, so what stands beside a
+//! what a plain completion server would run. A rendered chat comes in parts of its own. Parts are joined as tokens, never as text, so what stands beside a
 //! part can't change its tokens.
 
 mod anchor;
 mod document;
 mod error;
 mod input;
+mod parts;
 mod segments;
 mod separator;
 
@@ -20,7 +21,7 @@ use medley_kv::{Document, Prompt, TokenId};
 
 pub use anchor::Anchor;
 pub use error::{ComposeError, ComposerError};
-pub use input::{Body, CompletionInput, DocumentInput, PromptInput};
+pub use input::{Body, CompletionInput, DocumentInput, PartInput, PartsInput, PromptInput};
 
 use crate::{Specials, Tokenizer};
 use anchor::Ground;

@@ -7,17 +7,18 @@ use medley_prompt::Tokenizer;
 use super::{
     logprobs::{self, Listed, Offset},
     outcome::{Answer, OBJECT},
+    stream::Chunked,
 };
 
 /// Turns events into chunks; holds what has to be known from one to the next.
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     answer: Answer,
     offsets: Vec<Offset>,
     tokens: usize,
 }
 
 impl Chunks {
-    pub(super) fn new(answer: Answer) -> Self {
+    pub(crate) fn new(answer: Answer) -> Self {
         Self {
             offsets: vec![Offset::default(); answer.choices()],
             answer,
@@ -25,12 +26,8 @@ impl Chunks {
         }
     }
 
-    pub(super) fn answer(&mut self) -> &mut Answer {
-        &mut self.answer
-    }
-
-    /// The chunks ahead of all others: what each choice begins with.
-    pub(super) fn opening(&self) -> Vec<CompletionChunk> {
+    /// The chunks ahead of all others: what each text begins with.
+    fn opening(&self) -> Vec<CompletionChunk> {
         let indices = 0..self.answer.choices();
         let beginnings = indices
             .map(|index| (index, self.answer.beginning(index)))
@@ -46,12 +43,7 @@ impl Chunks {
     }
 
     /// The chunk of an event, if it brings anything: text that is not certain yet brings none.
-    pub(super) fn of(
-        &mut self,
-        index: usize,
-        event: Event,
-        tokenizer: &Tokenizer,
-    ) -> Option<CompletionChunk> {
+    fn of(&mut self, index: usize, event: Event, tokenizer: &Tokenizer) -> Option<CompletionChunk> {
         match event {
             Event::Prompt(tokens) => {
                 let logprobs = self.logprobs(index, &tokens, tokenizer);
@@ -94,7 +86,7 @@ impl Chunks {
     }
 
     /// The last chunk, if one was asked for.
-    pub(super) fn closing(&self) -> Option<CompletionChunk> {
+    fn closing(&self) -> Option<CompletionChunk> {
         let stream = self.answer.shape.stream?;
         stream.usage.then(|| CompletionChunk {
             choices: Vec::new(),
@@ -144,5 +136,25 @@ impl Chunks {
             usage: stream.map(|stream| stream.continuous.then(|| self.usage())),
             medley: None,
         }
+    }
+}
+
+impl Chunked for Chunks {
+    type Chunk = CompletionChunk;
+
+    fn answer(&mut self) -> &mut Answer {
+        &mut self.answer
+    }
+
+    fn opening(&self) -> Vec<CompletionChunk> {
+        self.opening()
+    }
+
+    fn of(&mut self, index: usize, event: Event, tokenizer: &Tokenizer) -> Vec<CompletionChunk> {
+        self.of(index, event, tokenizer).into_iter().collect()
+    }
+
+    fn closing(&self) -> Option<CompletionChunk> {
+        self.closing()
     }
 }

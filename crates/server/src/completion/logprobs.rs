@@ -8,7 +8,7 @@ use medley_openai::CompletionLogprobs;
 use medley_prompt::Tokenizer;
 
 /// JSON has no infinity; this is what clients know as one.
-const LEAST: f32 = -9999.0;
+pub(super) const LEAST: f32 = -9999.0;
 
 /// Where the next token of a choice begins.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,7 +88,7 @@ pub(super) fn add<'a>(
     list.top_logprobs.push(top);
 }
 
-fn finite(logprob: f32) -> f32 {
+pub(super) fn finite(logprob: f32) -> f32 {
     if logprob.is_finite() {
         logprob.max(LEAST)
     } else {
@@ -97,7 +97,7 @@ fn finite(logprob: f32) -> f32 {
 }
 
 /// The token's text; bytes that are no text are spelled `bytes:\xe2\x80`, control tokens as the vocabulary does.
-fn name(tokenizer: &Tokenizer, token: TokenId) -> String {
+pub(super) fn name(tokenizer: &Tokenizer, token: TokenId) -> String {
     match tokenizer.token_bytes(token) {
         [] => tokenizer.token_text(token).to_owned(),
         bytes => match std::str::from_utf8(bytes) {

@@ -10,21 +10,40 @@ use axum::response::{
     sse::{Event as SseEvent, KeepAlive},
 };
 use futures::stream;
+use medley_generate::Event;
 use medley_prompt::Tokenizer;
 use serde::Serialize;
 
-use super::{chunk::Chunks, outcome::Answer};
+use super::outcome::Answer;
 use crate::readiness::InFlight;
+
+/// An answer as the chunks of a stream.
+pub(crate) trait Chunked: Send + 'static {
+    /// What an event of the stream carries.
+    type Chunk: Serialize;
+
+    /// The answer.
+    fn answer(&mut self) -> &mut Answer;
+
+    /// The chunks ahead of all others.
+    fn opening(&self) -> Vec<Self::Chunk>;
+
+    /// The chunks of what happened to a choice.
+    fn of(&mut self, index: usize, event: Event, tokenizer: &Tokenizer) -> Vec<Self::Chunk>;
+
+    /// The last chunk, if one was asked for.
+    fn closing(&self) -> Option<Self::Chunk>;
+}
 
 /// The response of an answer whose prompts are planned.
 pub(crate) fn stream(
-    answer: Answer,
+    mut chunks: impl Chunked,
     tokenizer: Tokenizer,
     in_flight: InFlight,
     keep_alive: Duration,
 ) -> Response {
-    let headers = answer.ledger.headers();
-    let source = Source::new(answer, tokenizer, in_flight);
+    let headers = chunks.answer().ledger.headers();
+    let source = Source::new(chunks, tokenizer, in_flight);
     let events = stream::unfold(source, |mut source| async move {
         let event = source.next().await?;
         Some((Ok::<_, Infallible>(event), source))
@@ -34,17 +53,16 @@ pub(crate) fn stream(
 }
 
 /// Where a stream stands.
-struct Source {
-    chunks: Chunks,
+struct Source<C> {
+    chunks: C,
     tokenizer: Tokenizer,
     ready: VecDeque<SseEvent>,
     ended: bool,
     _in_flight: InFlight,
 }
 
-impl Source {
-    fn new(answer: Answer, tokenizer: Tokenizer, in_flight: InFlight) -> Self {
-        let chunks = Chunks::new(answer);
+impl<C: Chunked> Source<C> {
+    fn new(chunks: C, tokenizer: Tokenizer, in_flight: InFlight) -> Self {
         let ready = chunks.opening().iter().map(event).collect();
         Self {
             chunks,
@@ -70,12 +88,8 @@ impl Source {
     async fn advance(&mut self) {
         match self.chunks.answer().running.next().await {
             Some(Ok((index, happened))) => {
-                self.ready.extend(
-                    self.chunks
-                        .of(index, happened, &self.tokenizer)
-                        .as_ref()
-                        .map(event),
-                );
+                let chunks = self.chunks.of(index, happened, &self.tokenizer);
+                self.ready.extend(chunks.iter().map(event));
             }
             Some(Err(error)) => {
                 self.ready.push_back(event(&error.body()));

@@ -8,7 +8,7 @@ use medley_openai::{Completion, CompletionChunk, CompletionRequest, ErrorRespons
 use crate::{
     AppState,
     body::JsonBody,
-    completion::{Arrival, collect, prepare, stream, submit},
+    completion::{Arrival, Chunks, collect, prepare, stream, submit},
     error::ApiError,
     keys::Tenant,
     request_id::RequestId,
@@ -21,6 +21,7 @@ use crate::{
     post,
     path = "/v1/completions",
     tag = "generation",
+    operation_id = "createCompletion",
     request_body = CompletionRequest,
     responses(
         (
@@ -77,7 +78,7 @@ pub(crate) async fn create(
     }
     answer.planned().await?;
     Ok(stream(
-        answer,
+        Chunks::new(answer),
         tokenizer.clone(),
         in_flight,
         state.config().keep_alive,

@@ -1,5 +1,6 @@
 //! The endpoints, one file each.
 
+pub(crate) mod chat_completions;
 pub(crate) mod completions;
 pub(crate) mod detokenize;
 pub(crate) mod docs;

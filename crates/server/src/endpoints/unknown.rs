@@ -12,15 +12,16 @@ pub(crate) async fn unknown(uri: Uri) -> ApiError {
 fn advice(path: &str) -> &'static str {
     let below = |prefix: &str| path == prefix || path.starts_with(&format!("{prefix}/"));
     match path.trim_start_matches("/v1") {
-        rest if rest.ends_with("/chat/completions") || rest == "/responses" || rest == "/messages" => {
-            "chat is not in this version: send the conversation to /v1/completions, as a `prompt` that is written in \
-             the model's chat template"
+        "/responses" | "/messages" => {
+            "this is not in this version: send the conversation to /v1/chat/completions"
         }
         _ if below("/v1/documents") => {
             "documents can't be put ahead of use in this version: send them as `documents` of /v1/completions, which \
              keeps them"
         }
-        "/completions" | "/models" => "nothing is at this path: base URLs end with one /v1",
+        "/completions" | "/chat/completions" | "/models" => {
+            "nothing is at this path: base URLs end with one /v1"
+        }
         _ => "nothing is at this path: /openapi.json lists those that there are",
     }
 }
@@ -32,9 +33,8 @@ mod tests {
     #[test]
     fn advice_says_what_to_do_instead() {
         for (path, part) in [
-            ("/v1/chat/completions", "/v1/completions"),
-            ("/chat/completions", "/v1/completions"),
-            ("/v1/responses", "chat template"),
+            ("/chat/completions", "one /v1"),
+            ("/v1/responses", "/v1/chat/completions"),
             ("/v1/documents", "`documents`"),
             ("/v1/documents/doc_5f", "`documents`"),
             ("/completions", "/v1"),

@@ -196,7 +196,7 @@ async fn unknown_paths_are_404_and_unknown_methods_405_as_json() {
 async fn paths_of_other_versions_are_404_with_what_to_do_instead() {
     let server = server(&Fake::says(&["x"]));
     for (path, part) in [
-        ("/v1/chat/completions", "chat template"),
+        ("/v1/responses", "/v1/chat/completions"),
         ("/v1/documents", "`documents`"),
         ("/completions", "/v1"),
         ("/v1/embeddings", "/openapi.json"),

@@ -3,6 +3,9 @@
 mod access;
 mod batches;
 mod best_of;
+mod chat;
+mod chat_errors;
+mod chat_streams;
 mod clients;
 mod documents;
 mod errors;

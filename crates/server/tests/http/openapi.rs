@@ -41,6 +41,7 @@ async fn every_endpoint_is_described_without_wildcards() {
         "/ready",
         "/tokenize",
         "/tokenizer_info",
+        "/v1/chat/completions",
         "/v1/completions",
         "/v1/detokenize",
         "/v1/models",

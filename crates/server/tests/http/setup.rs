@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, Method, Request, StatusCode},
 };
 use http_body_util::BodyExt;
+use medley_chat::{Dialect, Specials, Template};
 use medley_prompt::{Anchor, Composer, GgufVocabulary, Tokenizer};
 use medley_server::{AppState, Engine, Quality, Readiness, ServerConfig, router};
 use serde_json::Value;
@@ -98,6 +99,25 @@ pub fn composer() -> Arc<Composer> {
     Arc::new(Composer::new(tokenizer, &Anchor::Bos, None).expect("a composer"))
 }
 
+/// A template with turns, tools in the format of Hermes, and nothing else.
+pub const TEMPLATE: &str = "{{ bos_token }}{% if tools %}{{ tools | tojson }}{# <tool_call> #}{% endif %}\
+    {% for m in messages %}{% if m.content == 'refuse' %}{{ raise_exception('no, ' + bos_token) }}{% endif %}\
+    {{ m.role }}:{{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
+
+/// How a model with this template chats.
+pub fn dialect(template: &str) -> Dialect {
+    let tokenizer = composer().tokenizer().clone();
+    let specials = Specials {
+        all: tokenizer
+            .control_tokens()
+            .map(|(_, text)| text.to_owned())
+            .collect(),
+        bos: Some("<|bos|>".to_owned()),
+        eos: Some("<|endoftext|>".to_owned()),
+    };
+    Dialect::new(Template::new(template, specials).expect("a template"), None)
+}
+
 /// The printable character that a byte-level vocabulary spells a byte with.
 fn spelling(byte: u8) -> char {
     let is_printable = |byte| matches!(byte, 0x21..=0x7E | 0xA1..=0xAC | 0xAE..=0xFF);
@@ -122,10 +142,18 @@ pub fn server_with(fake: &Arc<Fake>, config: ServerConfig) -> Router {
     router(AppState::new(config, readiness))
 }
 
+/// A server on this engine.
+pub fn server_of(engine: Engine) -> Router {
+    let readiness = Readiness::loading();
+    readiness.ready(engine);
+    router(AppState::new(config(), readiness))
+}
+
 pub fn engine(fake: &Arc<Fake>) -> Engine {
     Engine {
         generate: Arc::clone(fake) as _,
         composer: composer(),
+        chat: Some(Arc::new(dialect(TEMPLATE))),
         quality: Quality::default(),
     }
 }
@@ -161,6 +189,12 @@ pub async fn send(server: &Router, request: Request<Body>) -> Reply {
 
 pub async fn post(server: &Router, body: Value) -> Reply {
     send(server, completion(&body)).await
+}
+
+/// Asks the chat endpoint.
+pub async fn chat(server: &Router, body: Value) -> Reply {
+    let request = Request::post("/v1/chat/completions").header("content-type", "application/json");
+    send(server, request.body(body.to_string().into()).expect("a request")).await
 }
 
 pub async fn get(server: &Router, path: &str) -> Reply {

@@ -65,6 +65,7 @@ async fn no_more_requests_are_prepared_at_once_than_configured() {
     readiness.ready(Engine {
         generate: Arc::clone(&crowd) as _,
         composer: composer(),
+        chat: None,
         quality: Quality::default(),
     });
     let server = router(AppState::new(config, readiness));

@@ -1,0 +1,94 @@
+//! `POST /v1/chat/completions`.
+
+use std::time::Instant;
+
+use axum::{extract::State, response::Response};
+use medley_openai::{ChatChunk, ChatCompletion, ChatRequest, ErrorResponse};
+
+use crate::{
+    AppState,
+    body::JsonBody,
+    completion::{
+        Arrival,
+        chat::{self, PreparedChat},
+        stream, submit,
+    },
+    error::ApiError,
+    keys::Tenant,
+    request_id::RequestId,
+    state::Open,
+    turn::in_turn,
+};
+
+/// Answers a conversation, behind documents or with documents among its messages.
+#[utoipa::path(
+    post,
+    path = "/v1/chat/completions",
+    tag = "generation",
+    operation_id = "createChatCompletion",
+    request_body = ChatRequest,
+    responses(
+        (
+            status = 200,
+            description = "The answers, or with `stream` their chunks as server-sent events up to `[DONE]`",
+            content((ChatCompletion = "application/json"), (ChatChunk = "text/event-stream")),
+            headers(
+                ("x-medley-plan" = String, description = "`exact`, `blended`, `off` or `unsupported`"),
+                ("x-medley-exact-prefix-tokens" = u64, description = "Prompt tokens taken from an exact prefix"),
+                ("x-medley-reused-tokens" = u64, description = "Document tokens that were resident before"),
+                ("x-medley-computed-tokens" = u64, description = "Document tokens made for this request"),
+                ("x-medley-repaired-tokens" = u64, description = "Document tokens recomputed in context"),
+                ("x-medley-fresh-tokens" = u64, description = "All other prompt tokens"),
+            ),
+        ),
+        (status = 400, description = "The request is at fault; `param` and `code` say where", body = ErrorResponse),
+        (status = 404, description = "`model_not_found`", body = ErrorResponse),
+        (status = 408, description = "The body did not arrive in time", body = ErrorResponse),
+        (status = 413, description = "The body is too long", body = ErrorResponse),
+        (status = 415, description = "The body is not JSON", body = ErrorResponse),
+        (status = 429, description = "The queue is full", body = ErrorResponse),
+        (status = 500, description = "The engine failed", body = ErrorResponse),
+        (status = 504, description = "The answer took too long", body = ErrorResponse),
+        (status = 503, description = "`loading` or `shutting_down`", body = ErrorResponse),
+    ),
+)]
+pub(crate) async fn create(
+    State(state): State<AppState>,
+    id: RequestId,
+    tenant: Tenant,
+    _: Open,
+    JsonBody(request): JsonBody<ChatRequest>,
+) -> Result<Response, ApiError> {
+    let arrived = Instant::now();
+    let (engine, in_flight) = state.admit()?;
+    let prepared = {
+        let (state, engine) = (state.clone(), engine.clone());
+        in_turn(&state.clone(), &id, move || {
+            chat::prepare(request, &state, &engine)
+        })
+        .await
+    };
+    let PreparedChat { prepared, reading } = prepared.map_err(ApiError::of_chat)?;
+    let submitted = submit(
+        prepared,
+        &state,
+        &engine,
+        Arrival {
+            id,
+            at: arrived,
+            tenant,
+        },
+    );
+    let mut answer = submitted.map_err(ApiError::of_chat)?;
+    let tokenizer = engine.composer.tokenizer();
+    if !answer.is_stream() {
+        return chat::collect(answer, reading, tokenizer).await;
+    }
+    answer.planned().await?;
+    Ok(stream(
+        chat::Chunks::new(answer, reading),
+        tokenizer.clone(),
+        in_flight,
+        state.config().keep_alive,
+    ))
+}
