@@ -64,12 +64,11 @@ fn ratio_zero_repairs_nothing() {
 
 #[test]
 fn the_budget_is_spent_to_the_token_by_every_rule() {
-    let engine = Engines::default().start();
     let prompt = vec![text(1, 20), document(2, 200), document(3, 100), text(4, 10)];
     for (strategy, hops, rounds) in RULES {
         for (ratio, repaired) in [(0.1, 30), (0.15, 45), (0.5, 150)] {
             let answer = ask(
-                &engine,
+                &Engines::default().start(),
                 &Ask::new(prompt.clone())
                     .strategy(strategy)
                     .refined(hops, rounds)

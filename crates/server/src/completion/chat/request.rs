@@ -19,7 +19,7 @@ pub(super) fn shape(
     refuse(request)?;
     let max_tokens = max_tokens(request)?;
     let logprobs = logprobs(request)?;
-    let shape = Shape::new(&as_completion(request), card, config, quality)?;
+    let shape = Shape::new(&as_completion(request, max_tokens), card, config, quality)?;
     if shape.n > config.max_choices {
         let message = format!("`n` may be {} at most, not {}", config.max_choices, shape.n);
         return Err(ApiError::invalid("n", message));
@@ -82,6 +82,11 @@ fn refuse(request: &ChatRequest) -> Result<(), ApiError> {
             "a request brings no template: have the server started with `--chat-template`",
         ),
         (
+            "return_token_ids",
+            request.return_token_ids != Some(true),
+            "chat answers carry no token ids: omit it or send false",
+        ),
+        (
             "functions",
             request.functions.is_none(),
             "`functions` are `tools` today: send those",
@@ -108,8 +113,9 @@ fn refuse(request: &ChatRequest) -> Result<(), ApiError> {
 }
 
 /// What both endpoints take under the same names.
-fn as_completion(request: &ChatRequest) -> CompletionRequest {
+fn as_completion(request: &ChatRequest, max_tokens: usize) -> CompletionRequest {
     CompletionRequest {
+        max_tokens: Some(max_tokens as u64),
         blend: request.blend,
         cache_salt: request.cache_salt.clone(),
         n: request.n,
