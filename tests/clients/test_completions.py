@@ -13,7 +13,7 @@ QUESTION = "Question: who built the bridge?\nAnswer:"
 
 def ask(client, documents, **more):
     blend = more.pop("blend", {})
-    body = {"documents": documents, "instructions": "Answer from the documents.", "blend": blend}
+    body = {"documents": documents, "instructions": "Answer from the documents.", "blend": blend, "cache_salt": more.pop("cache_salt", None)}
     return client.completions.create(model="default", prompt=QUESTION, max_tokens=12, temperature=0, extra_body=body, **more)
 
 
@@ -30,8 +30,8 @@ def test_the_model_is_listed_and_found(client):
 
 
 def test_documents_in_another_order_are_reused(client):
-    first = ask(client, DOCUMENTS)
-    again = ask(client, DOCUMENTS[::-1])
+    first = ask(client, DOCUMENTS, cache_salt="order")
+    again = ask(client, DOCUMENTS[::-1], cache_salt="order")
     assert first.medley["tokens"]["reused"] == 0
     assert [d["source"] for d in again.medley["documents"]] == ["host"] * 3
     assert [d["id"] for d in again.medley["documents"]] == ["market", "mill", "bridge"]

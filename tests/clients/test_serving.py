@@ -88,7 +88,7 @@ def test_the_log_has_the_duration_of_whole_streams(machine_log):
 
 def test_a_variable_that_no_setting_has_is_warned_of(machine_log):
     lines, _, _ = machine_log
-    assert "MEDLEY_PROT" in [line["name"] for line in lines if line["level"] == "WARN"]
+    assert "MEDLEY_PROT" in [line.get("name") for line in lines if line["level"] == "WARN"]
 
 
 def test_the_end_says_how_long_it_waits_and_how_not_to(machine_log):
