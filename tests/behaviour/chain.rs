@@ -128,6 +128,46 @@ fn what_has_to_leave_is_run_again_with_the_same_bits() {
 }
 
 #[test]
+fn where_the_pool_is_full_what_was_found_gives_way() {
+    // As many tokens as the pool holds: not a page is left over.
+    for (pages, documents) in [
+        (6, vec![document(2, 0)]),
+        (8, vec![document(2, 100)]),
+        (9, vec![document(2, 64), document(3, 0)]),
+    ] {
+        let engines = Engines::default().with(|e| {
+            e.pages = pages;
+            e.config.resident_pages = pages;
+        });
+        for question in [5, 62, 63, 64, 65, 70] {
+            let segments: Vec<_> = [text(1, 10)]
+                .into_iter()
+                .chain(documents.clone())
+                .chain([text(4, question)])
+                .collect();
+            let asked = Ask::new(segments).max_tokens(4000);
+            let engine = engines.start();
+            let first = fresh(&engine, &asked);
+            assert_eq!(
+                fresh(&engine, &asked).tokens,
+                first.tokens,
+                "{pages} pages, {question}"
+            );
+            // Documents have to leave, what was blended may not.
+            fresh(
+                &engine,
+                &Ask::new(vec![text(7, 64 * (pages - 3))]).mode(BlendMode::Exact),
+            );
+            assert_eq!(
+                fresh(&engine, &asked).tokens,
+                first.tokens,
+                "{pages} pages, {question}"
+            );
+        }
+    }
+}
+
+#[test]
 fn on_the_small_model_too_nothing_changes_a_bit() {
     let engine = small_model(60, 40, 128);
     let first = Ask::new(asked(30)).max_tokens(4);

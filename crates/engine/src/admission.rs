@@ -113,9 +113,12 @@ impl Need {
         pages_for(last.max(compare))
     }
 
-    /// Pages of an overlay that begins with a found one: those that are shared, and those of its own. The page of the last
-    /// row that was found is copied.
-    fn resumed_pages(&self, found: &Blended) -> (usize, usize) {
+    /// Pages of the overlay: those that it shares with one that was found, and those of its own. The page of the last row
+    /// that was found is copied.
+    fn overlay_from(&self, found: Option<&Blended>) -> (usize, usize) {
+        let Some(found) = found else {
+            return (0, self.overlay_pages());
+        };
         let shared = (found.rows.len() - 1) / PAGE_TOKENS;
         let behind = self.layout.len() - 1 - self.layout.question().0 as usize;
         let slots = found.rows.len() + behind + self.generated;
@@ -229,11 +232,7 @@ pub(crate) fn admit(
         _ => residency.prefix(&namespace, &tokens[..prefix_tokens]),
     };
     let link = Link::of(request, need.plan, &need.rule, &namespace);
-    let resumed = link.as_ref().and_then(|link| link.find(residency));
-    let (overlay_shared, overlay_own) = match &resumed {
-        Some(blended) => need.resumed_pages(blended),
-        None => (0, need.overlay_pages()),
-    };
+    let mut resumed = link.as_ref().and_then(|link| link.find(residency));
     let started = || {
         let pairs = request.prompt.documents().zip(&keys).zip(&found);
         pairs
@@ -243,10 +242,18 @@ pub(crate) fn admit(
     let computed: usize = started()
         .map(|(d, _)| Computation::pages_needed(&d.anchor, &d.tokens))
         .sum();
-    let private = need.prefix_pages() - shared.len() + overlay_own;
-    let Some(mut pages) = room.pages(residency, private + computed) else {
+    let others = need.prefix_pages() - shared.len() + computed;
+    let mut overlay = need.overlay_from(resumed.as_ref());
+    let mut pages = room.pages(residency, others + overlay.1);
+    if pages.is_none() && resumed.take().is_some() {
+        // What was found is in its own way: it keeps a page more than the request needs without it, and can leave now.
+        overlay = need.overlay_from(None);
+        pages = room.pages(residency, others + overlay.1);
+    }
+    let Some(mut pages) = pages else {
         return Err(queued);
     };
+    let (overlay_shared, overlay_own) = overlay;
     let mut take = |n: usize| pages.drain(..n).collect::<Vec<_>>();
     let own = take(need.prefix_pages() - shared.len());
     let overlay = take(overlay_own);

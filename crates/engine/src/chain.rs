@@ -37,7 +37,7 @@ impl Link {
 
     /// Keeps the overlay of `rows`, which have run.
     pub(crate) fn keep(
-        self,
+        mut self,
         rows: &[Position],
         repaired: &Arc<[Position]>,
         holdings: &Holdings,
@@ -48,7 +48,23 @@ impl Link {
             repaired: repaired.clone(),
             pages: holdings.first_of_overlay(pages_for(rows.len())),
         };
+        self.share_documents(holdings);
         residency.keep_blended(self.key, self.segments, blended);
+    }
+
+    /// Lets go of the request's own copies of its documents' tokens: those of resident ones are there already.
+    fn share_documents(&mut self, holdings: &Holdings) {
+        let documents = self.segments.iter_mut().filter_map(|segment| match segment {
+            Segment::Document(document) => Some(document),
+            Segment::Text(_) => None,
+        });
+        for (document, occurrence) in documents.zip(&holdings.documents) {
+            document.name = None;
+            if let Some(lease) = &occurrence.lease {
+                document.tokens = lease.tokens().clone();
+                document.anchor = lease.anchor().clone();
+            }
+        }
     }
 }
 

@@ -46,10 +46,13 @@ pub(crate) fn logprobs(logits: &[f32], token: TokenId, count: usize) -> (f32, Ve
             .sum::<f64>()
             .ln();
     let of = |l: f32| (f64::from(l) - lse) as f32;
+    if count == 0 {
+        return (of(logits[token.0 as usize]), Vec::new());
+    }
     let mut top: Vec<u32> = (0..logits.len() as u32).collect();
     let order = |&a: &u32, &b: &u32| logits[b as usize].total_cmp(&logits[a as usize]).then(a.cmp(&b));
     let count = count.min(top.len());
-    if count > 0 && count < top.len() {
+    if count < top.len() {
         top.select_nth_unstable_by(count - 1, order);
     }
     top.truncate(count);

@@ -31,8 +31,11 @@ use crate::{
     shared::Shared,
 };
 
-/// Rows of prompts whose logits a step brings at most: each has the length of the vocabulary.
+/// Rows of prompts whose logits a step brings at most: each has the length of the vocabulary, and takes about a millisecond.
 const SCORED_ROWS: usize = 128;
+
+/// The same beside streams, which wait for it.
+const MIXED_SCORED_ROWS: usize = 8;
 
 /// Whose rows are in a batch.
 #[derive(Clone, Copy)]
@@ -256,7 +259,11 @@ impl Worker {
         };
         let mut draft = Draft {
             left: streams,
-            scored: SCORED_ROWS,
+            scored: if streams > 0 {
+                MIXED_SCORED_ROWS
+            } else {
+                SCORED_ROWS
+            },
             batches: vec![Assembly::new(Depth::Full)],
         };
         self.add_sequences(&mut draft, true);

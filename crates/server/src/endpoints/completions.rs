@@ -31,7 +31,7 @@ use crate::{
             headers(
                 ("x-medley-plan" = String, description = "`exact`, `blended`, `off` or `unsupported`"),
                 ("x-medley-exact-prefix-tokens" = u64, description = "Prompt tokens taken from an exact prefix"),
-                ("x-medley-reused-tokens" = u64, description = "Document tokens that were resident before"),
+                ("x-medley-reused-tokens" = u64, description = "Tokens of documents that were resident before, or that were found blended"),
                 ("x-medley-computed-tokens" = u64, description = "Document tokens made for this request"),
                 ("x-medley-repaired-tokens" = u64, description = "Document tokens recomputed in context"),
                 ("x-medley-fresh-tokens" = u64, description = "All other prompt tokens"),
