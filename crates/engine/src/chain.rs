@@ -6,12 +6,22 @@
 
 use std::sync::Arc;
 
-use medley_blend::Rule;
+use medley_blend::{Layout, Rule};
 use medley_generate::{Priority, Request};
 use medley_kv::{BlendedKey, Namespace, Plan, Position, Segment, pages_for};
 use medley_store::{Blended, Residency};
 
 use crate::holdings::Holdings;
+
+/// What the blended chain has to do with a sequence.
+pub(crate) enum Chained {
+    /// Nothing, any more.
+    No,
+    /// Rows up to the question are kept once they have run.
+    Keep(Link),
+    /// These rows, up to the question, have run.
+    Found(Arc<[Position]>),
+}
 
 /// A prompt up to its question row, and the key of its overlay.
 pub(crate) struct Link {
@@ -81,4 +91,14 @@ fn how(rule: &Rule) -> String {
         "blended by {strategy} {} {hops} {rounds} {check_layer}",
         ratio.get().to_bits()
     )
+}
+
+/// How many of the rows of a final pass run up to the question row, where all documents stand before it; those behind it run
+/// in a pass of their own.
+pub(crate) fn rows_asked(layout: &Layout, rows: &[Position]) -> Option<usize> {
+    let question = layout.question();
+    let behind = layout
+        .documents()
+        .all(|document| document.span.end() <= question.0);
+    behind.then(|| rows.partition_point(|&position| position <= question))
 }

@@ -17,7 +17,7 @@ use medley_store::{DocumentLease, Residency};
 
 use crate::{
     account::Account,
-    chain::Link,
+    chain::{Chained, rows_asked},
     chunk::{Chunk, ChunkRow, Following, Results},
     holdings::Holdings,
     pass::Pass,
@@ -40,16 +40,6 @@ enum Phase {
     Decode { next: TokenId },
     /// Nothing more to run.
     Ended,
-}
-
-/// What the blended chain has to do with a sequence.
-pub(crate) enum Chained {
-    /// Nothing, any more.
-    No,
-    /// Rows up to the question are kept once they have run.
-    Keep(Link),
-    /// These rows, up to the question, have run.
-    Found(Arc<[Position]>),
 }
 
 /// An admitted request, and until its prompt has run the further choices of that prompt.
@@ -559,14 +549,4 @@ impl Sequence {
         self.voice.finish(reason, self.account.report(&self.repaired));
         self.phase = Phase::Ended;
     }
-}
-
-/// How many of the rows of a final pass run up to the question row, where all documents stand before it; those behind it run
-/// in a pass of their own.
-fn rows_asked(layout: &Layout, rows: &[Position]) -> Option<usize> {
-    let question = layout.question();
-    let behind = layout
-        .documents()
-        .all(|document| document.span.end() <= question.0);
-    behind.then(|| rows.partition_point(|&position| position <= question))
 }

@@ -11,7 +11,7 @@ mod request;
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -121,10 +121,7 @@ pub async fn run(options: Options) -> Result<Report> {
         }
     }
     let elapsed = start.elapsed();
-    let mut tally = load
-        .tally
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut tally = load.tally();
     Ok(std::mem::replace(&mut *tally, report::Tally::new()).report(elapsed))
 }
 
@@ -139,6 +136,11 @@ struct Load {
 }
 
 impl Load {
+    fn tally(&self) -> MutexGuard<'_, report::Tally> {
+        // A count that a panic left behind is as good as any.
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The number of the next request, unless the load is over.
     fn next(&self) -> Option<usize> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -147,10 +149,7 @@ impl Load {
 
     async fn send(&self, number: usize, due: Instant) {
         let outcome = self.target.ask(self.requests.get(number), due).await;
-        let mut tally = self
-            .tally
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut tally = self.tally();
         tally.add(outcome);
     }
 
@@ -189,10 +188,7 @@ impl Load {
         let patience = self.end.saturating_duration_since(Instant::now()) + GRACE;
         let all = async { while running.join_next().await.is_some() {} };
         if tokio::time::timeout(patience, all).await.is_err() {
-            let mut tally = self
-                .tally
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut tally = self.tally();
             for _ in 0..running.len() {
                 tally.add(client::Outcome::Failed("no end in two minutes".to_owned()));
             }

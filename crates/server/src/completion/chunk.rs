@@ -1,7 +1,7 @@
 //! The events of a choice as chunks of a stream.
 
 use medley_generate::Event;
-use medley_openai::{CompletionChoice, CompletionChunk, CompletionLogprobs, Usage};
+use medley_openai::{CompletionChoice, CompletionChunk, CompletionLogprobs};
 use medley_prompt::Tokenizer;
 
 use super::{
@@ -90,7 +90,7 @@ impl Chunks {
         let stream = self.answer.shape.stream?;
         stream.usage.then(|| CompletionChunk {
             choices: Vec::new(),
-            usage: Some(Some(self.usage())),
+            usage: Some(Some(self.answer.ledger.usage(self.tokens))),
             medley: Some(self.answer.ledger.medley()),
             ..self.chunk(CompletionChoice::default())
         })
@@ -119,21 +119,15 @@ impl Chunks {
         }
     }
 
-    fn usage(&self) -> Usage {
-        self.answer.ledger.usage(self.tokens)
-    }
-
-    /// `usage` is absent unless asked for; then it is `null` before the end, or the usage so far if continuous.
     fn chunk(&self, choice: CompletionChoice) -> CompletionChunk {
         let head = &self.answer.head;
-        let stream = self.answer.shape.stream.filter(|stream| stream.usage);
         CompletionChunk {
             id: head.id.clone(),
             object: OBJECT,
             created: head.created,
             model: head.model.clone(),
             choices: vec![choice],
-            usage: stream.map(|stream| stream.continuous.then(|| self.usage())),
+            usage: self.answer.chunk_usage(self.tokens),
             medley: None,
         }
     }

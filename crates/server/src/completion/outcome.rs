@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use medley_openai::FinishReason;
+use medley_openai::{FinishReason, Usage};
 use uuid::Uuid;
 
 use super::{ledger::Ledger, prepare::PreparedPrompt, running::Running, shape::Shape};
@@ -85,6 +85,13 @@ impl Answer {
             .get(index / self.shape.best_of)
             .cloned()
             .unwrap_or_default()
+    }
+
+    /// The usage that a chunk behind so many tokens carries: absent unless asked for; then `null` before the end, or the
+    /// usage so far if continuous.
+    pub(super) fn chunk_usage(&self, tokens: usize) -> Option<Option<Usage>> {
+        let stream = self.shape.stream.filter(|stream| stream.usage)?;
+        Some(stream.continuous.then(|| self.ledger.usage(tokens)))
     }
 
     /// The reason as answers say it.

@@ -2,7 +2,7 @@
 
 use medley_chat::Reading;
 use medley_generate::Event;
-use medley_openai::{ChatChunk, ChatChunkChoice, ChatDelta, ToolCallDelta, Usage};
+use medley_openai::{ChatChunk, ChatChunkChoice, ChatDelta, ToolCallDelta};
 use medley_prompt::Tokenizer;
 
 use super::{
@@ -65,21 +65,15 @@ impl Chunks {
         Some(self.chunk(choice))
     }
 
-    fn usage(&self) -> Usage {
-        self.answer.ledger.usage(self.tokens)
-    }
-
-    /// `usage` is absent unless asked for; then it is `null` before the end, or the usage so far if continuous.
     fn chunk(&self, choice: ChatChunkChoice) -> ChatChunk {
         let head = &self.answer.head;
-        let stream = self.answer.shape.stream.filter(|stream| stream.usage);
         ChatChunk {
             id: head.id.clone(),
             object: "chat.completion.chunk",
             created: head.created,
             model: head.model.clone(),
             choices: vec![choice],
-            usage: stream.map(|stream| stream.continuous.then(|| self.usage())),
+            usage: self.answer.chunk_usage(self.tokens),
             medley: None,
         }
     }
@@ -134,7 +128,7 @@ impl Chunked for Chunks {
         let stream = self.answer.shape.stream?;
         stream.usage.then(|| ChatChunk {
             choices: Vec::new(),
-            usage: Some(Some(self.usage())),
+            usage: Some(Some(self.answer.ledger.usage(self.tokens))),
             medley: Some(self.answer.ledger.medley()),
             ..self.chunk(ChatChunkChoice::default())
         })
